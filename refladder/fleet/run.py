@@ -279,7 +279,7 @@ def _check_columns(path: str, given: str | None, mapped: Mapped) -> None:
         return
     if first is not None:
         mapped.cell(first, "output")
-        mapped.context_of(first, *mapped.context_text(first))
+        mapped.context_of(first)
 
 
 def _check_ladders(source: str, files: Sequence[ScoredFile], task: Task, mapped: Mapped) -> None:

@@ -112,7 +112,7 @@ def compare_systems(
             system = _system_of(row, system_column, table, stems)
             rows[system] += 1
             value = number_in(row, by)
-            context_id = mapped.context_of(row, *mapped.context_text(row))
+            context_id, _, _ = mapped.context_of(row)
             if value is None or context_id is None:
                 unscored[system] += 1
                 continue

@@ -76,26 +76,36 @@ class Mapped:
             both = f"{option('context-id')} and {column_option('context_id', '...')}"
             raise UsageError(f"{both} both say the context; give one of them")
 
-    def context_of(self, row: Row, text: str | None, background: str) -> str | None:
-        """Return the context id of a row: the id given for all rows, else its cell, else made from the context's text."""
-        if self.context is None:
-            context_id = text if text is None else text_id(text, background)
-            if self._is_identified(row):
+    def context_of(self, row: Row) -> tuple[str | None, str | None, str]:
+        """Return id, text and background of a row's context; None and "" for what the row has not.
+
+        The id is that given for all rows, else that in the row's cell, else made from the text.
+        """
+        alone = self.alone or is_shared(row.fields.get("signature"))
+        identified = "context_id" in self.columns or "context_id" in row.fields
+        text, background = self._context_text(
+            row, identified=identified or self.context is not None, alone=alone
+        )
+        context_id = self.context
+        if context_id is None:
+            if identified:
                 context_id = self.id_in(row, "context_id")
-            return "" if context_id is None and self._stands_alone(row) else context_id
-        if "context_id" in row.fields:
+            elif text is not None:
+                context_id = text_id(text, background)
+            if context_id is None and alone:
+                context_id = ""
+        elif "context_id" in row.fields:
             raise DataError(
                 f"{row.where}: the row has a column 'context_id', and {option('context-id')} says the context too; "
                 f"leave out {option('context-id')}, or rename the column"
             )
-        return self.context
+        return context_id, text, background
 
-    def context_text(self, row: Row) -> tuple[str | None, str]:
+    def _context_text(self, row: Row, *, identified: bool, alone: bool) -> tuple[str | None, str]:
         """Return text and background of a row's context; None and "" where the row has no text of it."""
-        identified = self._is_identified(row)
         column = self.columns.get("context", "context")
         if not identified and column not in row.fields and "context" not in self.columns:
-            if self._stands_alone(row):
+            if alone:
                 return None, ""
             raise DataError(
                 f"{row.where}: no column 'context_id', nor 'context', whose text gives the id; Columns there: "
@@ -106,7 +116,7 @@ class Mapped:
         if value is None or (identified and not isinstance(value, str)):
             return None, ""
         # CSV does not distinguish an empty text from none.
-        if self._stands_alone(row) and not str(value).strip():
+        if alone and not str(value).strip():
             return None, ""
         background = self.columns.get("background", "background")
         return context_text(row, {"context": column, "background": background})
@@ -124,14 +134,6 @@ class Mapped:
     def id_in(self, row: Row, what: str, *, needed: bool = True) -> str | None:
         """Return the id in the cell of a field, see `row_id`; None where it has none."""
         return row_id(row.where, self.columns.get(what, what), self.cell(row, what, needed=needed))
-
-    def _stands_alone(self, row: Row) -> bool:
-        return self.alone or is_shared(row.fields.get("signature"))
-
-    def _is_identified(self, row: Row) -> bool:
-        return (
-            self.context is not None or "context_id" in self.columns or "context_id" in row.fields
-        )
 
     def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:
         """Return the cell of the field `what`; a missing column is a DataError if it is needed or was named by the user."""
@@ -159,8 +161,7 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
     seen: dict[bytes, str] = {}
     for row in rows:
         text = mapped.output_text(row)
-        context, background = mapped.context_text(row)
-        context_id = mapped.context_of(row, context, background)
+        context_id, context, background = mapped.context_of(row)
         given = mapped.id_in(row, "output_id", needed=False)
         if text is None or context_id is None:
             yield Item(row, None, f"the {_null_field(row, text)} is null")

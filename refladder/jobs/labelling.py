@@ -394,7 +394,7 @@ class _Reader:
         ]
         keys = [_key(row, [name]) for name in names]
         if self._is_made(row):
-            context_id = Mapped(columns={}).context_of(row, *Mapped(columns={}).context_text(row))
+            context_id, _, _ = Mapped(columns={}).context_of(row)
             keys += [(output_text_id(context_id, row.fields["output"]),)] if context_id else []
         return keys or [(row.where,)]
 

@@ -170,8 +170,11 @@ class Asker:
         if self.backend.recorded is not None:
             outcomes = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
             recorded = self.backend.recorded
+            recipe = self.log.run.recipe.digest
             return [
-                self.judged(question, recorded.get(question.comparison, NOT_RECORDED), outcomes)
+                judgment_of(
+                    question, recipe, outcomes, recorded.get(question.comparison, NOT_RECORDED)
+                )
                 for question in questions
             ]
         # The questions of one context are next to each other, so that a backend can share what they begin with.
@@ -240,20 +243,11 @@ class Asker:
                     f"{', '.join(answers)}; test it with refladder.testing.check_backend"
                 )
         readings = [possible(reading, "the judge gave") for reading in readings]
+        recipe = self.log.run.recipe.digest
         if self.template.claims:
-            return self.judged(question, _from_yes_no(readings, answers), OUTCOMES)
+            return judgment_of(question, recipe, OUTCOMES, _from_yes_no(readings, answers))
         reading = readings[0] if len(readings) == 1 else _from_rewards(readings)
-        return self.judged(question, reading, answers)
-
-    def judged(
-        self,
-        question: Question,
-        reading: LabelReading,
-        outcomes: tuple[str, ...],
-        stated: tuple[float | None, ...] = (),
-    ) -> Judgment:
-        """Make the judgment of a question from its reading; `stated` as `Judgment` has it."""
-        return judgment_of(question, self.log.run.recipe.digest, outcomes, reading, stated)
+        return judgment_of(question, recipe, answers, reading)
 
 
 def _from_rewards(readings: Sequence[LabelReading]) -> LabelReading:
@@ -299,7 +293,10 @@ def judgment_of(
     reading: LabelReading,
     stated: tuple[float | None, ...] = (),
 ) -> Judgment:
-    """Make the judgment of a question; missing or impossible log-probabilities become None with a note."""
+    """Make the judgment of a question; missing or impossible log-probabilities become None with a note.
+
+    `recipe` is the digest of the run's recipe, and `stated` as `Judgment` has it.
+    """
     logprobs, mass = reading.logprobs, reading.mass
     note = reading.reason or reading.note
     if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):

@@ -20,6 +20,7 @@ from refladder.backends.dry_run import NOT_ASKED
 from refladder.errors import BackendError, UsageError, option, plural
 from refladder.prompts import fill
 from refladder.records import IMPOSSIBLE, OUTCOMES, LabelReading, Prompt, Unwritten, digest_of
+from refladder.scoring.asker import judgment_of
 from refladder.scoring.columns import LEAST_FOR_INTERVAL
 from refladder.scoring.stated_answer import HIGHEST, stated_numbers
 
@@ -161,8 +162,9 @@ class Stated(NamedTuple):
     def _judged(
         self, ladder: Sequence[Question], answers: Sequence[tuple[tuple[int, ...], Completion]]
     ) -> list[Judgment]:
+        recipe = self.asker.log.run.recipe.digest
         if any(isinstance(answer.text, Unwritten) for _, answer in answers):
-            return [self.asker.judged(question, NOT_ASKED, OUTCOMES) for question in ladder]
+            return [judgment_of(question, recipe, OUTCOMES, NOT_ASKED) for question in ladder]
         stated = np.full((len(ladder), len(answers)), np.nan)
         problems = []
         for column, (order, answer) in enumerate(answers):
@@ -175,24 +177,20 @@ class Stated(NamedTuple):
         if problems:
             note = f"{len(problems)} of {plural(len(answers), 'answer')} unparsed: {problems[0]}"
         cut = any(answer.cut for _, answer in answers)
-        return [
-            self._judgment(question, of_rung, note, cut)
-            for question, of_rung in zip(ladder, stated, strict=True)
-        ]
-
-    def _judgment(
-        self, question: Question, stated: FloatArray, note: str | None, cut: bool
-    ) -> Judgment:
-        parsed = stated[~np.isnan(stated)]
-        values = tuple(None if math.isnan(value) else value for value in stated.tolist())
-        if not len(parsed):
-            return self.asker.judged(question, LabelReading(reason=note, cut=cut), OUTCOMES)
-        win = float(parsed.mean()) / HIGHEST
-        logprobs = (_log(win), _log(1 - win), IMPOSSIBLE)
-        reading = LabelReading(
-            logprobs=logprobs, mass=None, cut=cut, exactness="sampled", note=note
-        )
-        return self.asker.judged(question, reading, OUTCOMES, values)
+        judgments = []
+        for question, of_rung in zip(ladder, stated, strict=True):
+            parsed = of_rung[~np.isnan(of_rung)]
+            reading = LabelReading(reason=note, cut=cut)
+            values: tuple[float | None, ...] = ()
+            if len(parsed):
+                win = float(parsed.mean()) / HIGHEST
+                logprobs = (_log(win), _log(1 - win), IMPOSSIBLE)
+                reading = LabelReading(
+                    logprobs=logprobs, mass=None, cut=cut, exactness="sampled", note=note
+                )
+                values = tuple(None if math.isnan(value) else value for value in of_rung.tolist())
+            judgments.append(judgment_of(question, recipe, OUTCOMES, reading, values))
+        return judgments
 
 
 def _beginning(question: Question) -> tuple[str, str]:
