@@ -402,6 +402,16 @@ class Judgment:
         if wrong := impossible(self.logprobs or (), self.mass, apart=True):
             raise ValueError(f"{wrong}; correct the line, or delete the file")
 
+    @property
+    def comparison(self) -> Comparison:
+        """Return what was judged."""
+        return Comparison(
+            context_id=self.context_id,
+            dimension=self.dimension,
+            subject=self.subject,
+            against=self.against or "",
+        )
+
     def logprobs_of(self, outcomes: tuple[str, ...]) -> tuple[float, ...] | None:
         """Return the log-probabilities of some outcomes, in the requested order; None if the judge gave no reading.
 

@@ -41,8 +41,7 @@ class Metered(Streaming, Wrapper):
         super().__init__(backend)
         self.price = backend.price if price is None else price
         self.budget = budget
-        # Counting may itself cost a request; without a price, the numbers that the backend reports later are enough.
-        self._counts = price is not None or backend.usage is None
+        self._is_priced = price is not None
         self._usage = Usage()
         self._seconds = 0.0
         # In prompts.
@@ -112,7 +111,9 @@ class Metered(Streaming, Wrapper):
         prompts: Sequence[Prompt],
         answer_tokens: int,
     ) -> Iterator[tuple[int, T]]:
-        tokens = self.backend.count_tokens(prompts) if self._counts else None
+        # Counting may itself cost a request; without a price, the numbers that the backend reports later are enough.
+        counting = self._is_priced or self.backend.usage is None
+        tokens = self.backend.count_tokens(prompts) if counting else None
         covered = len(prompts)
         if self.budget is not None:
             covered = self._covered(self.budget, len(prompts), tokens, answer_tokens)

@@ -196,7 +196,7 @@ class JudgmentLog:
             for where, line in read_appended(_early_path(path)):
                 judgment = _judgment(run, where, line)
                 if judgment.recipe == run.recipe.digest:
-                    self._early[judgment.key, _comparison(judgment)] = judgment
+                    self._early[judgment.key, judgment.comparison] = judgment
         except BaseException:
             self.close()
             raise
@@ -337,7 +337,7 @@ class JudgmentLog:
             if self._ahead is None:
                 break
             where, judgment = self._ahead
-            if judgment.key != question.key or _comparison(judgment) != question.comparison:
+            if judgment.key != question.key or judgment.comparison != question.comparison:
                 raise _changed(self._path, self._number, judgment, question)
             check_outcomes(where, judgment, outcomes_of(self.run))
             judgments.append(judgment)
@@ -444,18 +444,9 @@ def _next_step(path: Path | None) -> str:
     return f"name another file or folder ({option('out')}, {option('judgments')} or {option('work')}), or delete {path}"
 
 
-def _comparison(judgment: Judgment) -> Comparison:
-    return Comparison(
-        context_id=judgment.context_id,
-        dimension=judgment.dimension,
-        subject=judgment.subject,
-        against=judgment.against or "",
-    )
-
-
 def _about(judgment: Judgment, comparison: Comparison) -> Judgment:
     """Give a judgment the ids of another question that shows the same texts."""
-    if _comparison(judgment) == comparison:
+    if judgment.comparison == comparison:
         return judgment
     return replace(judgment, **asdict(comparison) | {"against": comparison.against or None})
 

@@ -153,17 +153,8 @@ class Recorded(Backend):
 
         The contexts of `outputs`, or the outputs of one of them, may be unknown: None.
         """
-        for place, signature in self._sets.items():
-            if ladders is not None and (judged := str(scale_of(signature))).rpartition("@")[
-                2
-            ] not in {
-                ladders.digest,
-                *(each.digest for each in ladders.earlier),
-            }:
-                raise DataError(
-                    f"{place}: these judgments are of the ladders {judged}, and {ladders.name} has others "
-                    f"({ladders.digest}); name those that were judged with {option('ladders')} SET"
-                )
+        if ladders is not None:
+            self._check_sets(ladders)
         for comparison, row in self._places.items():
             if comparison.dimension not in dimensions:
                 raise _unknown(row, f"{where} has no dimension", comparison.dimension, dimensions)
@@ -181,6 +172,17 @@ class Recorded(Backend):
             for name in (comparison.subject, comparison.against):
                 if name.startswith(RUNG) and ladders is not None:
                     _check_rung(row, where, name, ladders)
+
+    def _check_sets(self, ladders: LadderSet) -> None:
+        """Check that judgments files name these ladders, or an earlier revision of them."""
+        digests = {ladders.digest, *(each.digest for each in ladders.earlier)}
+        for place, signature in self._sets.items():
+            judged = str(scale_of(signature))
+            if judged.rpartition("@")[2] not in digests:
+                raise DataError(
+                    f"{place}: these judgments are of the ladders {judged}, and {ladders.name} has others "
+                    f"({ladders.digest}); name those that were judged with {option('ladders')} SET"
+                )
 
 
 def _check_rung(row: str, where: str, name: str, ladders: LadderSet) -> None:
@@ -266,31 +268,21 @@ def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator
 
     def judged() -> Iterator[Judged]:
         for place, judgment in judgments:
-            if judgment.against is None or not set(outcomes[:2]) <= set(judgment.outcomes) <= set(
-                OUTCOMES
-            ):
+            given = set(judgment.outcomes)
+            if judgment.against is None or not set(outcomes[:2]) <= given <= set(OUTCOMES):
                 raise DataError(
                     f"{place}: a grade of one text, and recorded judgments are comparisons; name the judgments of "
                     "`refladder score`, or those of a method over pairs"
                 )
-            comparison = Comparison(
-                context_id=judgment.context_id,
-                dimension=judgment.dimension,
-                subject=judgment.subject,
-                against=judgment.against,
-            )
             logprobs = judgment.logprobs_of(outcomes)
-            yield (
-                place,
-                comparison,
-                LabelReading(
-                    logprobs=logprobs,
-                    mass=judgment.mass,
-                    reason=(judgment.note or EMPTY) if logprobs is None else None,
-                    cut=judgment.cut,
-                    note=None if logprobs is None else judgment.note,
-                ),
+            reading = LabelReading(
+                logprobs=logprobs,
+                mass=judgment.mass,
+                reason=(judgment.note or EMPTY) if logprobs is None else None,
+                cut=judgment.cut,
+                note=None if logprobs is None else judgment.note,
             )
+            yield place, judgment.comparison, reading
 
     return kind, judged()
 
