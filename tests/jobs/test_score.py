@@ -166,26 +166,6 @@ def test_unreadable_judgments_give_no_score(command, judge, stories, tmp_path):
     assert "5 passed (83.3%), 0 rejected, 1 unscored (dropped)" in done.err
 
 
-def test_a_judge_that_would_rather_say_something_else_is_told_of(command, judge, stories, tmp_path):
-    # mass .2 + .1 + .1 = .4 for the coherence of one text with 5 rungs; elsewhere .3 + .2 + .1 = .6
-    backend = judge(
-        {"contains": {"target": "day 2", "dimension": "coherence"}, "answer": log(0.2, 0.1, 0.1)},
-        {"answer": log(0.3, 0.2, 0.1)},
-    )
-    out = tmp_path / "out.jsonl"
-    done = command(f"score {stories} {LADDERS} {backend} --out {out}")
-    assert done.code == 0
-    told = "Low label mass in 5 of 60 judgments: the judge gave the labels less than half of its probability."
-    assert told in done.err
-    done = command(f"rescore {out}.judgments.jsonl --out {tmp_path}/again.jsonl --json")
-    assert json.loads(done.out)["low_mass"] == 5
-    sure = judge({"answer": log(0.5, 0.3, 0.2)})
-    assert "Low label mass" not in command(f"score {stories} {LADDERS} {sure}").err
-    faint = judge({"answer": log(0.2, 0.1, 0.1)})
-    done = command(f"score --text 'A day.' --context-id story-01 {LADDERS} {faint}")
-    assert "\nLow label mass in 10 of 10 judgments: " in done.err
-
-
 def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(
     command, judge, stories, tmp_path
 ):
@@ -237,10 +217,13 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
         [{"output_id": text, "context_id": "story-01", "output": text} for text in texts]
     )
     out = tmp_path / "out.jsonl"
-    done = command(f"score {source} {LADDERS} {backend} --dimension coherence --out {out} --json")
+    line = f"score {source} {LADDERS} {backend} --dimension coherence --out {out}"
+    done = command(f"{line} --json")
     assert done.code == 3
     counts = json.loads(done.out)
     assert (counts["unscored"], counts["unparsed"], counts["low_mass"]) == ({"coherence": 1}, 5, 5)
+    told = "Low label mass in 5 of 15 judgments: the judge gave the labels less than half of its probability."
+    assert told in command(line).err
     reason = "5 of 5 judgments unparsed: label mass {} is below 0.05 (--least-mass)"
     assert counts["reasons"] == {reason.format("..."): 1}
     trains, boats, planes = read_lines(out)
@@ -260,6 +243,11 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
     assert "least-mass:0.5" in again.rows[2]["signature"]
     again = command(f"rescore {out}.judgments.jsonl")
     assert again.rows[0]["coherence_note"] == trains["coherence_note"]
+    texts = f"--text 'A day.' --context-id story-01 {LADDERS}"
+    faint = command(f"score {texts} {judge({'answer': log(0.2, 0.1, 0.1)})}")
+    assert "\nLow label mass in 10 of 10 judgments: " in faint.err
+    sure = command(f"score {texts} {judge({'answer': log(0.5, 0.3, 0.2)})}")
+    assert "Low label mass" not in sure.err
 
 
 def test_a_judge_that_gives_no_mass_is_scored(stories, tmp_path):

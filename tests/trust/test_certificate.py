@@ -41,10 +41,8 @@ def test_preferences_by_hand():
 
 
 def test_order_disagreements_by_hand():
-    agreeing = [
-        [0.6, 0.1, 0.3],
-        [0.2, 0.6, 0.2],
-    ]  # the higher rung wins when shown first, and when second
+    # the higher rung wins when shown first, and when second
+    agreeing = [[0.6, 0.1, 0.3], [0.2, 0.6, 0.2]]
     always_first = [[0.6, 0.1, 0.3], [0.6, 0.1, 0.3]]
     unparsed = [[0.6, 0.1, 0.3], [np.nan] * 3]
     differ, parsed = order_disagreements(np.array([[agreeing, always_first, unparsed]]))
@@ -89,14 +87,8 @@ def test_a_duplicate_is_not_rising():
 
 
 def test_steps_by_hand():
-    ladders = np.stack(
-        [
-            square(3, {}),
-            square(3, {(0, 1): 0.4}),
-            square(3, {(0, 1): 0.5}),
-            square(3, {(1, 2): np.nan}),
-        ]
-    )
+    changes = ({}, {(0, 1): 0.4}, {(0, 1): 0.5}, {(1, 2): np.nan})
+    ladders = np.stack([square(3, change) for change in changes])
     ordered, decided = steps_in_order(ladders)
     assert ordered.tolist() == [2, 3]  # the tie of ladder 3 and the NaN of ladder 4 do not decide
     assert decided.tolist() == [3, 3]
@@ -123,24 +115,17 @@ def test_contexts_needed_is_the_least_number_that_can_pass():
 
 
 def test_level_verdicts():
-    rising = square(4, {})
-    assert level_verdicts(rising, np.array([0.01, 0.01, 0.01]) <= 0.05) == ["pass"] * 4
+    def verdicts(better, passed):
+        return level_verdicts(square(4, better), np.array(passed))
+
+    assert verdicts({}, [True, True, True]) == ["pass"] * 4
     # the step from level 2 to 3 rises in most ladders, without proof
-    assert level_verdicts(square(4, {(1, 2): 0.7}), np.array([0.01, 0.2, 0.01]) <= 0.05) == [
-        "pass",
-        "rewrite",
-        "rewrite",
-        "pass",
-    ]
+    unproved = verdicts({(1, 2): 0.7}, [True, False, True])
+    assert unproved == ["pass", "rewrite", "rewrite", "pass"]
     # level 2 is above level 3 in most ladders, and level 2 is less sure to be below 4
-    swapped = square(4, {(1, 2): 0.2, (1, 3): 0.6})
-    assert level_verdicts(swapped, np.array([0.01, 1.0, 0.01]) <= 0.05) == [
-        "pass",
-        "drop",
-        "rewrite",
-        "pass",
-    ]
-    assert level_verdicts(rising, np.array([0.06, 0.2, 1.0]) <= 0.05) == ["refuse"] * 4
+    swapped = verdicts({(1, 2): 0.2, (1, 3): 0.6}, [True, False, True])
+    assert swapped == ["pass", "drop", "rewrite", "pass"]
+    assert verdicts({}, [False, False, False]) == ["refuse"] * 4
 
 
 def test_a_length_rule_climbs_either_way():

@@ -60,9 +60,7 @@ def test_the_slope_is_the_minimum_of_the_criterion():
     thetas = np.quantile(second.mean(axis=1), np.linspace(0.02, 0.98, 25))
 
     def curve(theta, at):
-        return sum(
-            level * (2 * special.expit(theta + gap) - 1) for level, gap in enumerate(at, start=1)
-        )
+        return sum(level * (2 * special.expit(theta + gap) - 1) for level, gap in enumerate(at, 1))
 
     best = optimize.minimize_scalar(
         lambda slope: sum((curve(theta, others) - curve(theta, slope * rungs)) ** 2 for theta in thetas),
@@ -82,9 +80,8 @@ def test_a_link_is_true_score_equating():
         profiles = odds - odds.mean(axis=1, keepdims=True)
         return np.mean((2 * special.expit(position + profiles) - 1) @ np.arange(1.0, 6.0))
 
-    for score, value in zip(
-        (-9.0, 0.0, 6.5), linked(np.array([-9.0, 0.0, 6.5]), common)[0], strict=True
-    ):
+    scores = np.array([-9.0, 0.0, 6.5])
+    for score, value in zip(scores.tolist(), linked(scores, common)[0], strict=True):
         position = optimize.brentq(lambda at, score=score: curve(first, at) - score, -14, 14)
         assert value == pytest.approx(curve(second, slope * position + shift), abs=0.01)
 
@@ -97,9 +94,8 @@ def test_contexts_that_count_twice_are_rows_that_are_there_twice():
         positions=common.positions
     )
     scores = np.linspace(-14, 14, 15)
-    assert linked(scores, common, np.array([[1.0, 0.0, 2.0, 1.0]]))[0] == pytest.approx(
-        linked(scores, whole)[0]
-    )
+    twice = linked(scores, common, np.array([[1.0, 0.0, 2.0, 1.0]]))[0]
+    assert twice == pytest.approx(linked(scores, whole)[0])
 
 
 def test_the_map_rises_between_the_ends():
@@ -116,14 +112,12 @@ def test_the_interval_of_the_map_covers():
 
     Intervals that miss 5 % miss 5 or more of 40 with a probability of .05 (binomial), so a share of .88 is expected."""
     knots = np.array([-8.0, 0.0, 8.0])
-    truth = linked(knots, common_rows(*judges(0.6, -1.0, noise=1.0, contexts=1000, seed=1), SCORE))[
-        0
-    ]
+    made = {"slope": 0.6, "shift": -1.0, "noise": 1.0}
+    (truth,) = linked(knots, common_rows(*judges(**made, contexts=1000, seed=1), SCORE))
     covered = []
     for seed in range(40):
-        low, high = intervals_of(
-            knots, common_rows(*judges(0.6, -1.0, noise=1.0, contexts=12, seed=seed + 2), SCORE)
-        )
+        common = common_rows(*judges(**made, contexts=12, seed=seed + 2), SCORE)
+        low, high = intervals_of(knots, common)
         covered.append((low <= truth) & (truth <= high))
     assert 0.88 <= np.mean(covered) < 1.0
 
@@ -151,9 +145,8 @@ def test_hard_verdicts_are_mapped_by_rank():
     errors = {}
     for name in MAPS:
         used = map_of(name, common, (before[made], after[made]), contexts[made])
-        errors[name] = np.mean(
-            np.abs(np.interp(before[others], used.scores, used.values) - after[others])
-        )
+        mapped = np.interp(before[others], used.scores, used.values)
+        errors[name] = np.mean(np.abs(mapped - after[others]))
         assert np.all(np.diff(used.scores) > 0)
         assert (used.scores[0], used.scores[-1]) == (-15, 15)
         assert np.all((used.least <= used.values) & (used.values <= used.most))
@@ -164,31 +157,25 @@ def test_hard_verdicts_are_mapped_by_rank():
 def test_the_interval_of_equal_ranks_covers():
     """As for the line: 40 maps from 12 contexts each, against the map that 1,000 contexts give."""
     first, second, contexts = judges(0.6, -1.0, noise=1.0, contexts=1000, seed=1)
-    truth = by_rank(
-        scores_of(np.where(first > 0, 8.0, -8.0), SCORE), scores_of(second, SCORE), SCORE
-    )
-    covered = []
+    hard = scores_of(np.where(first > 0, 8.0, -8.0), SCORE)
+    truth = by_rank(hard, scores_of(second, SCORE), SCORE)
+    knots, covered = np.array([-5.0, 1.0, 5.0]), []
     for seed in range(40):
         first, second, contexts = judges(0.6, -1.0, noise=1.0, contexts=12, seed=seed + 2)
         first = np.where(first > 0, 8.0, -8.0)
         scores = scores_of(first, SCORE), scores_of(second, SCORE)
-        used = map_of(
-            "equipercentile", common_rows(first, second, contexts, SCORE), scores, contexts
-        )
-        at = np.interp(np.array([-5.0, 1.0, 5.0]), *truth)
-        ends = [
-            np.interp(np.array([-5.0, 1.0, 5.0]), used.scores, line)
-            for line in (used.least, used.most)
-        ]
-        covered.append((ends[0] <= at) & (at <= ends[1]))
+        common = common_rows(first, second, contexts, SCORE)
+        used = map_of("equipercentile", common, scores, contexts)
+        at = np.interp(knots, *truth)
+        low, high = (np.interp(knots, used.scores, line) for line in (used.least, used.most))
+        covered.append((low <= at) & (at <= high))
     assert 0.88 <= np.mean(covered) <= 1.0
 
 
 def test_equal_ranks_by_hand():
     """The ranks of 1, 2 and 3 among (1, 2, 3) are 1/6, 1/2 and 5/6, so of (10, 20, 30) they are 13.3, 20 and 26.7."""
-    values = equipercentile(
-        np.array([1.0, 2.0, 3.0]), np.array([3.0, 1.0, 2.0]), np.array([10.0, 30.0, 20.0])
-    )
+    lists = ([1.0, 2.0, 3.0], [3.0, 1.0, 2.0], [10.0, 30.0, 20.0])
+    values = equipercentile(*map(np.array, lists))
     assert values == pytest.approx([10 + 10 / 3, 20.0, 30 - 10 / 3])
 
 

@@ -44,34 +44,36 @@ def test_labels_needed_for_0_to_3_bad_ones(share, sure, labels):
         assert binom.cdf(bad, count, 1 - share) <= 1 - sure < binom.cdf(bad, count - 1, 1 - share)
 
 
+def precise(above, bad, share=0.9, sure=8 / 9):
+    """The candidate that is promised; the walk has .1 of 1/9, the test of all rows .0111."""
+    return int(surely_precise(np.array(above), np.array(bad), share, sure))
+
+
 def test_the_walk_is_fixed_sequence_testing():
     # mapie 1.6: FWERFixedSequenceTesting(n_starts=1).run(scipy.stats.binom.cdf(bad, above, 0.1), 0.1) gives [0 1 2 3].
     # The p-values are .0718 .0805 .0774 .0712 .136 .1172 .4555.
-    # The walk has 0.9 of 1 - sure: .1 of 1/9. All rows, tested first with .0111, do not pass.
-    above = np.array([25, 40, 55, 70, 85, 100, 120])
-    bad = np.array([0, 1, 2, 3, 5, 6, 11])
-    assert surely_precise(above, bad, 0.9, 8 / 9) == 3
-    assert surely_precise(above, bad, 0.9, 0.915) == 0  # .0718 <= .0765 < .0805
+    above, bad = [25, 40, 55, 70, 85, 100, 120], [0, 1, 2, 3, 5, 6, 11]
+    assert precise(above, bad) == 3
+    assert precise(above, bad, sure=0.915) == 0  # .0718 <= .0765 < .0805
 
 
 def test_candidates_with_too_few_labels_are_skipped_and_a_failure_ends_the_walk():
-    # The walk has .1 of 1/9. 22 labels are the least that can pass at .9, so 3 of 10 bad is skipped, as is 21 of 21
-    assert surely_precise(np.array([10, 21, 40]), np.array([3, 0, 1]), 0.9, 8 / 9) == 2
+    # 22 labels are the least that can pass at .9, so 3 of 10 bad is skipped, as is 21 of 21
+    assert precise([10, 21, 40], [3, 0, 1]) == 2
     # 22 of 22 good passes, 5 of 30 bad fails, and 33 of 33 good after it (.9 ** 33 = .031 > .0111) is not walked to
-    assert surely_precise(np.array([22, 30, 33]), np.array([0, 5, 0]), 0.9, 8 / 9) == 0
-    assert surely_precise(np.array([22, 30]), np.array([3, 3]), 0.9, 8 / 9) == -1
-    assert surely_precise(np.array([0, 3]), np.array([0, 0]), 0.9, 8 / 9) == -1
+    assert precise([22, 30, 33], [0, 5, 0]) == 0
+    assert precise([22, 30], [3, 3]) == -1
+    assert precise([0, 3], [0, 0]) == -1
 
 
 def test_all_rows_are_tested_before_the_walk():
-    # .9 ** 43 = .0108 <= .1 / 9, so all rows are kept although a candidate of the walk fails
-    assert surely_precise(np.array([22, 30, 43]), np.array([0, 5, 0]), 0.9, 8 / 9) == 2
-    assert keeps_all(np.array([22, 30, 43]), np.array([0, 5, 0]), 0.9, 8 / 9)
-    assert not keeps_all(
-        np.array([22, 30, 42]), np.array([0, 5, 0]), 0.9, 8 / 9
-    )  # .9 ** 42 = .0120
+    # .9 ** 43 = .0108 <= .1 / 9 < .9 ** 42, so all rows are kept although a candidate of the walk fails
+    for labels, kept in ((43, True), (42, False)):
+        above, bad = np.array([22, 30, labels]), np.array([0, 5, 0])
+        assert bool(keeps_all(above, bad, 0.9, 8 / 9)) is kept
+        assert (precise(above, bad) == 2) is kept
     # a random score, 29 of 150 bad, .7: binom.cdf(29, 150, .3) = .0021 <= .1 * .1; the strictest 8 of them have 3 bad
-    assert surely_precise(np.array([8, 80, 150]), np.array([3, 16, 29]), 0.7, 0.9) == 2
+    assert precise([8, 80, 150], [3, 16, 29], 0.7, 0.9) == 2
 
 
 def test_looks_share_what_may_be_wrong():
@@ -83,22 +85,18 @@ def test_looks_share_what_may_be_wrong():
 
 def by_contexts(above, bad, units):
     """`counted` with loops over contexts, for one sample; 0 rows where fewer than 5 contexts have rows."""
-    names = sorted(set(units.tolist()))
-    n = np.array(
-        [[(above[units == name] <= k).sum() for k in range(6)] for name in names], dtype=float
-    )
-    b = np.array(
-        [[(bad[units == name] <= k).sum() for k in range(6)] for name in names], dtype=float
-    )
+    n, b = (
+        np.array([[(levels[units == name] <= k).sum() for k in range(6)] for name in np.unique(units)], dtype=float)
+        for levels in (above, bad)
+    )  # fmt: skip
     excess = expected = 0.0
     for k in range(6):
         total, groups = n[:, k].sum(), (n[:, k] > 0).sum()
         if groups > 1:
             r = b[:, k].sum() / total
             m = (n[:, k] ** 2).sum() / total
-            excess += ((b[:, k] - r * n[:, k]) ** 2).sum() * groups / (groups - 1) - total * r * (
-                1 - r
-            )
+            between = ((b[:, k] - r * n[:, k]) ** 2).sum() * groups / (groups - 1)
+            excess += between - total * r * (1 - r)
             expected += total * r * (1 - r) * (m - 1)
     m = (n**2).sum(axis=0) / np.maximum(n.sum(axis=0), 1)
     equal = n[:, -1].sum() / m[-1]
@@ -106,11 +104,8 @@ def by_contexts(above, bad, units):
     for k in range(6):
         squares = (n[:, k] ** 2).sum(), (b[:, k] ** 2).sum()
         contexts = n[:, k].sum() ** 2 / squares[0]
-        with_bad = (
-            contexts * (n[:, k] * b[:, k]).sum() ** 2 / (squares[0] * squares[1])
-            if squares[1]
-            else 0
-        )
+        both = (n[:, k] * b[:, k]).sum() ** 2
+        with_bad = contexts * both / (squares[0] * squares[1]) if squares[1] else 0
         alike = min(max(excess, 0) / expected + 6 / (1 + with_bad) ** 2, 1)
         divisor.append(1 + (m[k] - 1) * alike if n[:, k].sum() >= 5 * m[k] else math.inf)
     return n.sum(axis=0) / divisor, b.sum(axis=0) / divisor, equal - 1, max(1 / m[-1], 0.5)
@@ -128,12 +123,9 @@ def test_labels_of_whole_contexts_count_as_fewer(seed):
     numbers = found.rows, found.bad, found.allow.freedom, found.allow.added
     for ours, theirs in zip(numbers, by_contexts(above, bad, units), strict=True):
         assert ours == pytest.approx(theirs, rel=1e-9)
-    both = (
-        np.stack([above, above]),
-        np.stack([bad, np.full_like(bad, 6)]),
-        np.stack([units, units]),
-    )
-    several = counted(unit_sums(*both, 6))
+    none_bad = np.full_like(bad, 6)
+    pairs = ((above, above), (bad, none_bad), (units, units))
+    several = counted(unit_sums(*map(np.stack, pairs), 6))
     assert several.rows[0] == pytest.approx(found.rows)
     assert several.bad[1].tolist() == [0] * 6
 
@@ -148,26 +140,21 @@ def test_contexts_that_share_few_bad_rows_count_by_hand():
     # exchanged: 37 others of 40, 4 of a context or 3: (7 * 4 + 3 * 3)^2 / (7 * 16 + 3 * 9)
     assert spread(sums.exchanged()) == pytest.approx([37**2 / 139])
     # beside 6 contexts of 40 good rows, the same bad rows count less: G = 280^2 / 9760, B = G 12^2 / (9760 * 3)
-    units, bad = (
-        np.concatenate([units, np.repeat(np.arange(10, 16), 40)]),
-        np.append(bad, np.ones(240, np.int64)),
-    )
+    units = np.append(units, np.repeat(np.arange(10, 16), 40))
+    bad = np.append(bad, np.ones(240, np.int64))
     sums = unit_sums(np.zeros(280, np.int64), bad, units, 1)
     assert spread(sums) == pytest.approx([280**2 / 9760 * 12**2 / (9760 * 3)])
     # without a bad row nothing is known: rows of a context count as one
-    assert counted(unit_sums(0 * none, none, np.repeat(np.arange(10), 4), 1)).rows == pytest.approx(
-        [10]
-    )
+    alike = counted(unit_sums(0 * none, none, np.repeat(np.arange(10), 4), 1))
+    assert alike.rows == pytest.approx([10])
 
 
 def test_half_a_bad_label_is_added_for_several_rows_of_a_context():
     """scipy.stats.beta: .1 is the .8911 quantile of Beta(1 + 1/2, 28 + 1/2), and .9007 with one row more."""
     some = Allowance(math.inf, 0.5)
     assert [bool(passes(1, labels, 0.9, 0.9, some)) for labels in (29, 30)] == [False, True]
-    assert [round(float(beta.cdf(0.1, 1.5, labels - 0.5)), 4) for labels in (29, 30)] == [
-        0.8911,
-        0.9007,
-    ]
+    quantiles = [float(beta.cdf(0.1, 1.5, labels - 0.5)) for labels in (29, 30)]
+    assert quantiles == pytest.approx([0.8911, 0.9007], abs=5e-5)
     for labels in (20, 29, 30):
         low = float(lower_bound(np.array(1), np.array(labels), 0.9, some))
         assert low == pytest.approx(beta.ppf(0.1, labels - 0.5, 1.5))
@@ -221,17 +208,11 @@ def by_hand(scores, labelled, good, precision, sure):
     """The same procedure with loops over rows; the kept scores, or None."""
     if binom.cdf(good.count(False), len(good), 1 - precision) <= 0.1 * (1 - sure) + 1e-12:
         return min(scores)
-    walk = 0.9 * (1 - sure)
+    walk, chosen = 0.9 * (1 - sure), None
     ranked = sorted(scores, reverse=True)
-    steps = sorted(
-        {ranked[math.ceil(share * len(scores) - 1e-9) - 1] for share in np.arange(1, 21) / 20},
-        reverse=True,
-    )
-    chosen = None
-    for cutoff in steps:
-        above = [
-            is_good for row, is_good in zip(labelled, good, strict=True) if scores[row] >= cutoff
-        ]
+    ranks = [math.ceil(share * len(scores) - 1e-9) - 1 for share in np.arange(1, 21) / 20]
+    for cutoff in sorted({ranked[rank] for rank in ranks}, reverse=True):
+        above = [ok for row, ok in zip(labelled, good, strict=True) if scores[row] >= cutoff]
         if not above or precision ** len(above) > walk + 1e-12:
             continue
         if binom.cdf(above.count(False), len(above), 1 - precision) > walk + 1e-12:
@@ -281,9 +262,8 @@ def test_recall_keeps_the_strictest_cut_off():
 
 def test_the_bound_is_exact():
     for good, labels in ((0, 5), (9, 10), (10, 10), (40, 52)):
-        exact = (
-            binomtest(good, labels, alternative="greater").proportion_ci(0.9, method="exact").low
-        )
+        test = binomtest(good, labels, alternative="greater")
+        exact = test.proportion_ci(0.9, method="exact").low
         bound = float(lower_bound(np.array(labels - good), np.array(labels), 0.9))
         assert bound == pytest.approx(exact, abs=1e-12)
     assert lower_bound(np.array([0]), np.array([0]), 0.9).tolist() == [0.0]
