@@ -21,9 +21,8 @@ def drawn(random, contexts, rows=12, share=0.8, correlation=0.4):
     """Labels of whole contexts whose own shares have a beta distribution, and the context of each."""
     both = (1 - correlation) / correlation
     shares = random.beta(share * both, (1 - share) * both, contexts)
-    return (random.random((contexts, rows)) < shares[:, None]).ravel(), np.repeat(
-        np.arange(contexts), rows
-    )
+    good = random.random((contexts, rows)) < shares[:, None]
+    return good.ravel(), np.repeat(np.arange(contexts), rows)
 
 
 @pytest.mark.parametrize(("good", "labels"), [(0, 7), (7, 7), (18, 30)])
@@ -40,10 +39,8 @@ def test_labels_of_whole_contexts_are_covered(correlation):
     by_context, by_row = [], []
     for _ in range(400):
         good, contexts = drawn(random, 15, correlation=correlation)
-        for rate, found in (
-            (share_of_good(good, contexts), by_context),
-            (wilson(int(good.sum()), 180), by_row),
-        ):
+        rates = share_of_good(good, contexts), wilson(int(good.sum()), 180)
+        for rate, found in zip(rates, (by_context, by_row), strict=True):
             found.append(rate.low <= 0.8 <= rate.high)
     assert np.mean(by_context) >= 0.92
     assert np.mean(by_row) < 0.85
@@ -81,33 +78,26 @@ def test_the_share_with_scores_by_hand():
     value = lam * rest.mean() + errors.mean()
     assert rate.value == pytest.approx(value)
     # what rows add to the error of 40 values: labelled ones with leverage 1/40, and 400 others
-    squares = np.concatenate(
-        [(errors - errors.mean()) ** 2 * 40 / 39, (0.1 * lam * (rest - rest.mean())) ** 2]
-    )
+    labelled, others = (errors - errors.mean()) ** 2 * 40 / 39, 0.1 * lam * (rest - rest.mean())
+    squares = np.concatenate([labelled, others**2])
     kurtosis = 40 * np.sum(squares**2) / np.sum(squares) ** 2
     freedom = np.clip(80 / (kurtosis - 1) - 1, 1, 39)
-    n = (
-        value
-        * (1 - value)
-        * 40**2
-        / np.sum(squares)
-        * (norm.ppf(0.975) / student.ppf(0.975, freedom)) ** 2
-    )
-    n, z = max(n, 40), norm.ppf(0.975)
-    low, high = (
-        (2 * n * part + z**2 - 1 - z * np.sqrt(z**2 - 2 - 1 / n + 4 * part * (n * (1 - part) + 1)))
-        / (2 * (n + z**2))
-        for part in (value, 1 - value)
-    )
-    assert (rate.low, rate.high) == pytest.approx((low, 1 - high), abs=1e-9)
+    z, t = norm.ppf(0.975), student.ppf(0.975, freedom)
+    n = max(value * (1 - value) * 40**2 / np.sum(squares) * (z / t) ** 2, 40)
+
+    def lower(share):
+        root = np.sqrt(z**2 - 2 - 1 / n + 4 * share * (n * (1 - share) + 1))
+        return (2 * n * share + z**2 - 1 - z * root) / (2 * (n + z**2))
+
+    assert rate.low == pytest.approx(lower(value), abs=1e-9)
+    assert rate.high == pytest.approx(1 - lower(1 - value), abs=1e-9)
 
 
 def test_all_good_labels_still_have_an_interval_with_scores():
     """100 of 100 good: Newcombe's method 4 by hand begins at (200 + 3.84 - 1 - 1.96 sqrt(5.83)) / 207.68 = .9539."""
     scores, rows = np.random.default_rng(3).normal(size=1100), np.arange(1100)
-    rate = powered_share(
-        np.ones(100, np.bool_), scores[:100], rows[:100], scores[100:], rows[100:], folds=rows[:100]
-    )
+    good, first = np.ones(100, np.bool_), rows[:100]
+    rate = powered_share(good, scores[:100], first, scores[100:], rows[100:], folds=first)
     assert (rate.value, rate.high) == (1.0, 1.0)
     assert rate.low == pytest.approx(0.9539, abs=5e-5)
 
