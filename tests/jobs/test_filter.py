@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
 import json
 import math
 import subprocess
@@ -17,7 +16,6 @@ from pyarrow import parquet
 from waiting import HANG
 
 from refladder.events import Silent
-from refladder.files.tables import read_rows
 from refladder.jobs.filter import run
 from refladder.settings import Filtering, Tables
 
@@ -70,12 +68,6 @@ def test_unscored_rows_go_where_they_are_sent(command, raw, where, ids, told):
     done = command(f"filter {raw} --min score=2.5 --unscored {where}")
     assert [row["id"] for row in done.rows] == ids
     assert done.err == f"4 rows: 2 passed (50.0%), 1 rejected, 1 unscored ({told})\n"
-
-
-def test_thresholds_are_inclusive_and_all_must_hold(passed, write_jsonl):
-    path = write_jsonl([{"id": number, "a": number, "b": 10 - number} for number in range(11)])
-    assert passed(path, "--min a=3 --max a=5") == [3, 4, 5]
-    assert passed(path, "--min a=3 --min b=6") == [3, 4]
 
 
 def test_a_top_fraction_is_of_the_rows_that_reach_the_thresholds(passed, write_jsonl):
@@ -250,18 +242,6 @@ def test_conditions_that_cannot_be(fails, raw, options, message):
     assert fails(2, f"filter {raw} {options}") == f"refladder: {message}\n"
 
 
-def test_outputs_are_different_files(fails, raw, tmp_path):
-    other = tmp_path / "a.jsonl"
-    for options, two in (
-        (f"--out {raw}", "SOURCE and --out"),
-        (f"--out {other} --rejected {tmp_path}/./a.jsonl", "--out and --rejected"),
-        (f"--out {other} --unscored {other}", "--out and --unscored"),
-    ):
-        message = fails(2, f"filter {raw} --min score=1 {options}")
-        assert message == f"refladder: {options.split()[-1]}: {two} must be different files\n"
-    assert raw.read_bytes() == RAW
-
-
 @pytest.mark.parametrize("options", ["--min score=3", "--top 0.6 --by score"])
 def test_standard_input(command, options):
     done = command("filter", *options.split(), stdin=RAW)
@@ -288,14 +268,6 @@ def test_a_reader_that_has_had_enough(process, write_jsonl, tmp_path):
     assert started.stderr.read() == b""
     started.stderr.close()
     assert not rejected.exists()
-
-
-def test_a_packed_file_is_read(passed, raw, tmp_path):
-    packed = tmp_path / "in.jsonl.gz"
-    packed.write_bytes(gzip.compress(RAW))
-    assert passed(packed, "--min score=3") == passed(raw, "--min score=3")
-    found = [row.where.rpartition("/")[2] for row in read_rows(str(packed))]
-    assert found == [f"in.jsonl.gz:{n}" for n in (1, 2, 3, 4)]
 
 
 MADE = "ladders:{}|backend:hf:m@1|prompts:story/compare@aa|refladder:0.1.0|orders:1|rule:ladder-sum|least-mass:0.05"

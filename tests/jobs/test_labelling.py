@@ -273,15 +273,6 @@ def test_wrong_calls(refused, asked, words):
     assert words in refused(asked=asked)
 
 
-def test_no_input_is_overwritten(fails, tables):
-    table, labels = tables()
-    for path in (table, labels):
-        before = path.read_bytes()
-        message = fails(2, f"calibrate {table} --labels {labels} {ASKED} --out {path}")
-        assert "and --out must be different files" in message
-        assert path.read_bytes() == before
-
-
 def without_contexts(rows):
     dropped = {"context_id", "context"}
     return [{key: value for key, value in row.items() if key not in dropped} for row in rows]

@@ -162,11 +162,6 @@ def test_refusals(fails, judged, tmp_path):
     assert "rule 'hard-votes' cannot be linked" in fails(2, f"{line} --rule hard-votes")
     text = fails(2, f"link --from {first} --to {first} --out {out}")
     assert "have the same signature" in text
-    for path, name in ((first, "--from"), (second, "--to")):
-        before = path.read_bytes()
-        text = fails(2, f"{line} --out {path}")
-        assert f"{name} and --out must be different files" in text
-        assert path.read_bytes() == before
     lines = second.read_text().splitlines(keepends=True)
     second.write_text("".join(lines[: 1 + 5 * 12]))
     text = fails(2, line)
@@ -234,7 +229,6 @@ def test_linked_scores_of_a_file_compare_with_those_of_the_other_judge(
     assert "rule:hard-votes" in text
     assert "link its judgments with `refladder link`" in text
     assert not (tmp_path / "x.jsonl").exists()
-    assert "--link and --out must be different files" in fails(2, f"{line} --out {file}")
     file.write_text(file.read_text().replace('"column":"coherence_', '"column":"other_'))
     none = "has the columns other_score, other_grade, and these scores have none of them"
     assert none in fails(2, line)

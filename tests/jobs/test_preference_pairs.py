@@ -197,7 +197,6 @@ def test_wrong_options_are_refused(fails, path):
             "--margin 1 --by output",
             f"{path}:1: column 'output' must be a finite number or empty, found",
         ),
-        (f"--margin 1 --out {path}", f"{path}: SOURCE and --out must be different files"),
     ):
         assert fails(2, f"pairs {path} {options}").startswith(f"refladder: {message}")
 
