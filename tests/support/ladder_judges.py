@@ -23,30 +23,24 @@ class Comparing(Double):
     fingerprint = "comparing/1"
 
     def __init__(self, *, first=0.0, unparsed=lambda _target, _reference: False, raised_by=None):
-        self.first, self.unparsed, self.raised_by, self.asked = (
-            first,
-            unparsed,
-            raised_by or {},
-            0,
-        )
+        self.first, self.unparsed = first, unparsed
+        self.raised_by = raised_by or {}
+        self.asked = 0
 
     def read_labels(self, prompts, labels):
         self.asked += len(prompts)
-        readings = []
-        for prompt in prompts:
-            target, reference = prompt.slots["target"], prompt.slots["reference"]
-            if self.unparsed(target, reference):
-                readings.append(LabelReading(logprobs=None, mass=None, reason="no answer"))
-                continue
-            raised = sum(amount for words, amount in self.raised_by.items() if words in target)
-            half = (quality_of(target) - quality_of(reference) + self.first + raised) / 2
-            weights = {"win": math.exp(half), "loss": math.exp(-half), "tie": 0.5}
-            whole = sum(weights.values())
-            chosen = [
-                weights[prompt.outcomes[prompt.labels.index(label)]] / whole for label in labels
-            ]
-            readings.append(LabelReading(logprobs=tuple(map(math.log, chosen)), mass=1.0))
-        return readings
+        return [self._read(prompt, labels) for prompt in prompts]
+
+    def _read(self, prompt, labels):
+        target, reference = prompt.slots["target"], prompt.slots["reference"]
+        if self.unparsed(target, reference):
+            return LabelReading(logprobs=None, mass=None, reason="no answer")
+        raised = sum(amount for words, amount in self.raised_by.items() if words in target)
+        half = (quality_of(target) - quality_of(reference) + self.first + raised) / 2
+        weights = {"win": math.exp(half), "loss": math.exp(-half), "tie": 0.5}
+        outcomes = [prompt.outcomes[prompt.labels.index(label)] for label in labels]
+        shares = [weights[outcome] / sum(weights.values()) for outcome in outcomes]
+        return LabelReading(logprobs=tuple(map(math.log, shares)), mass=1.0)
 
 
 def set_of(qualities, name="made"):
