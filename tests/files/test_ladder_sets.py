@@ -22,6 +22,7 @@ COHERENCE, COMPLEXITY = SET.dimensions
 LADDERS, CONTEXTS = list(SET.ladders.values()), list(SET.contexts.values())
 FIRST = LADDERS[0]
 BACKWARDS = FIRST.rungs[::-1]
+ADD = "; add it, or remove the ladder"
 PLACE = "the coherence ladder of context 'story-01'"
 
 
@@ -89,8 +90,12 @@ def changed(*records, **fields):
     [
         ("ladders", [], "no ladders in it; build some with `refladder build`"),
         ("ladders", [FIRST, FIRST], f"{PLACE} appears twice; remove one"),
-        ("dimensions", [COMPLEXITY], f"{PLACE} has a dimension that is not in dimensions.jsonl"),
-        ("contexts", CONTEXTS[1:], f"{PLACE} has a context that is not in contexts.jsonl; add it"),
+        (
+            "dimensions",
+            [COMPLEXITY],
+            f"{PLACE} has a dimension that is not in dimensions.jsonl{ADD}",
+        ),
+        ("contexts", CONTEXTS[1:], f"{PLACE} has a context that is not in contexts.jsonl{ADD}"),
         ("contexts", changed(*CONTEXTS, task="dialogue"), f"{PLACE} has task 'story', its context"),
         ("ladders", changed(FIRST, rungs=BACKWARDS), f"{PLACE} has levels [5, 4, 3, 2, 1]; they"),
         ("ladders", changed(FIRST, rungs=()), f"{PLACE} has levels []; they must be 1, 2, ..., N"),

@@ -40,14 +40,11 @@ def load():
     # ratings: outputs x dimensions x raters, where all are there
     ("name", "source", "options", "contexts", "outputs", "systems", "ratings"),
     [
-        ("summeval", RELEASE, {}, 100, 1200, 12, 1200 * 4 * 3),
-        ("summeval", RELEASE, {"raters": "crowd"}, 100, 1200, 12, 24000),
         ("summeval", RELEASE, {"raters": "all"}, 100, 1200, 12, 38400),
         ("summeval", MTEB, {}, 100, 1600, 16, 1600 * 4),
         ("summeval", "summeval", {}, 100, 1600, 16, 1200 * 4 * 3 + 400 * 4),
         ("topicalchat", "topicalchat_usr", {}, 60, 360, 6, 360 * 6 * 3),
         ("topicalchat", "topicalchat_usr/unieval", {}, 60, 360, 6, 360 * 6),
-        ("hanna", "hanna", {}, 96, 960, 10, 960 * 6 * 3),
         ("hanna", "hanna", {"human": True}, 96, 1056, 11, 3168 * 6),
         ("newsroom", "newsroom", {}, 60, 420, 7, 1260 * 4),
         ("newsroom", "newsroom/newsroom.json.gz", {}, 60, 420, 7, 420 * 4),

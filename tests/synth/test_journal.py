@@ -141,24 +141,29 @@ write_records(Path(sys.argv[3]), [*ladders, *failures])
 """
 
 
-def start(folder, templates, lines):
-    files = [templates, folder / "journal.jsonl", folder / "ladders.jsonl", lines]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    command = [sys.executable, "-c", SLOW_BUILD, *map(str, files)]
-    return subprocess.Popen(command, env=environment)
-
-
-def test_a_build_killed_twice_ends_with_the_bytes_of_one_go(templates, tmp_path):
+def test_a_build_killed_twice_ends_with_the_bytes_of_one_go(templates, tmp_path, monkeypatch):
     one, killed = tmp_path / "one", tmp_path / "killed"
-    assert start(one, templates, "inf").wait(HANG) == 0
+
+    def arguments(folder, lines):
+        files = (templates, folder / "journal.jsonl", folder / "ladders.jsonl", lines)
+        return list(map(str, files))
+
+    def build_here(folder):
+        monkeypatch.setattr(sys, "argv", ["-c", *arguments(folder, "inf")])
+        monkeypatch.setattr(synth, "CHUNK", 3)
+        exec(SLOW_BUILD, {})  # noqa: S102
+
+    build_here(one)
     for lines in (20, 40):  # in waves 0 (second attempts) and 2
-        process = start(killed, templates, lines)
+        command = [sys.executable, "-c", SLOW_BUILD, *arguments(killed, lines)]
+        environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+        process = subprocess.Popen(command, env=environment)
         until(lambda lines=lines: count_lines(killed / "journal.jsonl") >= lines, process)
         process.send_signal(signal.SIGKILL)
         assert process.wait(HANG) == -signal.SIGKILL
         assert not (killed / "ladders.jsonl").exists()
         assert lines <= count_lines(killed / "journal.jsonl") < count_lines(one / "journal.jsonl")
-    assert start(killed, templates, "inf").wait(HANG) == 0
+    build_here(killed)
     for name in ("ladders.jsonl", "journal.jsonl"):
         assert (killed / name).read_bytes() == (one / name).read_bytes()
     assert count_lines(one / "ladders.jsonl") == 8  # 7 ladders and 1 failure
