@@ -32,9 +32,8 @@ LFS = re.compile(r"/datasets/(?P<id>[^/]+/[^/]+)\.git/info/lfs/objects/batch")
 @dataclass
 class Repository:
     private: bool = False
-    commits: dict[str, dict[str, str]] = field(
-        default_factory=dict
-    )  # commit -> path -> key of the content
+    # commit -> path -> key of the content
+    commits: dict[str, dict[str, str]] = field(default_factory=dict)
     messages: dict[str, str] = field(default_factory=dict)
     branches: dict[str, str] = field(default_factory=dict)
     tags: dict[str, str] = field(default_factory=dict)
@@ -47,11 +46,8 @@ class Repository:
         return name
 
     def resolve(self, revision):
-        return (
-            self.branches.get(revision)
-            or self.tags.get(revision)
-            or (revision if revision in self.commits else None)
-        )
+        named = self.branches.get(revision) or self.tags.get(revision)
+        return named or (revision if revision in self.commits else None)
 
 
 class Hub(ThreadingHTTPServer):
@@ -79,9 +75,7 @@ class Hub(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
     def __enter__(self):
-        threading.Thread(
-            target=self.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
-        ).start()
+        threading.Thread(target=self.serve_forever, args=[0.01], daemon=True).start()
         return self
 
     def __exit__(self, *_):
@@ -114,10 +108,8 @@ class Hub(ThreadingHTTPServer):
         with self.guard:
             stored = self.repositories[repository]
             before = stored.commits[stored.branches["main"]]
-            return stored.commit(
-                {**before, **{path: self.store(text.encode()) for path, text in files.items()}},
-                message,
-            )
+            changed = {path: self.store(text.encode()) for path, text in files.items()}
+            return stored.commit({**before, **changed}, message)
 
 
 class Refused(Exception):  # noqa: N818
@@ -134,22 +126,16 @@ def hub_for_clients(folder: Path, monkeypatch):
     from refladder.files import hub
 
     with Hub(folder / "hub") as server:
-        names = {"HF_ENDPOINT": server.url, "HF_HOME": str(folder / "home"), "HF_TOKEN": WRITER}
-        for name, value in {
-            **names,
-            "HF_HUB_DISABLE_XET": "1",
-            "HF_HUB_DISABLE_TELEMETRY": "1",
-        }.items():
+        home, files = str(folder / "home"), "/{repo_id}/resolve/{revision}/{filename}"
+        names = {"HF_ENDPOINT": server.url, "HF_HOME": home, "HF_TOKEN": WRITER}
+        names |= {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_TELEMETRY": "1"}
+        for name, value in names.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)  # which the tests of local models set
         # The clients read these once, when they are imported.
         monkeypatch.setattr(constants, "ENDPOINT", server.url)
-        monkeypatch.setattr(
-            constants,
-            "HUGGINGFACE_CO_URL_TEMPLATE",
-            server.url + "/{repo_id}/resolve/{revision}/{filename}",
-        )
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(folder / "home" / "hub"))
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", server.url + files)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", f"{home}/hub")
         monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
         hub._report_moving.cache_clear()
@@ -171,7 +157,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         parts = urlsplit(self.path)
         self.url, self.query = unquote(parts.path), parse_qs(parts.query)
-        self.raw_path = parts.path
+        # A slash in the name of a revision stays an escape.
+        self.raw_path = unquote(parts.path.replace("%2F", "\0")).replace("\0", "%2F")
         length = int(self.headers.get("Content-Length") or 0)
         if self.command == "PUT":  # a large file is not held in memory
             self.put_blob(length)
@@ -181,10 +168,10 @@ class Handler(BaseHTTPRequestHandler):
         try:
             self.route()
         except Refused as error:
-            headers = {"X-Error-Code": error.code} if error.code else {}
-            self.reply(
-                {"error": str(error)}, error.status, {**headers, "X-Error-Message": str(error)}
-            )
+            headers = {"X-Error-Message": str(error)}
+            if error.code:
+                headers["X-Error-Code"] = error.code
+            self.reply({"error": str(error)}, error.status, headers)
 
     do_GET = do_HEAD = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815
 
@@ -192,11 +179,8 @@ class Handler(BaseHTTPRequestHandler):
         data = json.dumps(value).encode() if content is None else content
         self.send_response(status)
         kind = "application/json" if content is None else "application/octet-stream"
-        for name, text in {
-            "Content-Type": kind,
-            "Content-Length": str(len(data)),
-            **(headers or {}),
-        }.items():
+        usual = {"Content-Type": kind, "Content-Length": str(len(data))}
+        for name, text in {**usual, **(headers or {})}.items():
             self.send_header(name, text)
         self.end_headers()
         if self.command != "HEAD":
@@ -208,11 +192,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def must_write(self):
         if self.token != WRITER:
-            raise Refused(
-                401 if not self.token else 403,
-                None,
-                "Forbidden: you need a token with the right to write",
-            )
+            message = "Forbidden: you need a token with the right to write"
+            raise Refused(403 if self.token else 401, None, message)
 
     def repository(self, name):
         stored = self.server.repositories.get(name)
@@ -230,9 +211,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.url == "/api/whoami-v2":
             if not self.token:
                 raise Refused(401, None, "Invalid username or password.")
-            self.reply(
-                {"type": "user", "name": "someone", "orgs": [], "auth": {"type": "access_token"}}
-            )
+            user = {"type": "user", "name": "someone", "orgs": []}
+            self.reply({**user, "auth": {"type": "access_token"}})
         elif self.url == "/api/validate-yaml":
             self.reply({"errors": [], "warnings": []})
         elif self.url == "/api/repos/create":
@@ -245,9 +225,7 @@ class Handler(BaseHTTPRequestHandler):
             self.reply({})
         elif match := FILE.fullmatch(self.url):
             self.file(self.repository(match["id"]), match["rev"], match["path"])
-        elif match := API.fullmatch(
-            unquote(self.raw_path.replace("%2F", "\0")).replace("\0", "%2F")
-        ):
+        elif match := API.fullmatch(self.raw_path):
             self.api(match)
         else:
             raise Refused(404, None, f"no such page: {self.url}")
@@ -258,16 +236,13 @@ class Handler(BaseHTTPRequestHandler):
         name = f"{asked.get('organization') or 'someone'}/{asked['name']}"
         with self.server.guard:
             if name in self.server.repositories:
-                self.reply(
-                    {"error": "You already created this dataset repo", "url": self.page(name)}, 409
-                )
+                error = "You already created this dataset repo"
+                self.reply({"error": error, "url": self.page(name)}, 409)
                 return
-            stored = self.server.repositories[name] = Repository(
-                private=bool(asked.get("private")) or asked.get("visibility") == "private"
-            )
-            stored.commit(
-                {".gitattributes": self.server.store(b"*.parquet filter=lfs\n")}, "initial commit"
-            )
+            private = bool(asked.get("private")) or asked.get("visibility") == "private"
+            stored = self.server.repositories[name] = Repository(private=private)
+            attributes = self.server.store(b"*.parquet filter=lfs\n")
+            stored.commit({".gitattributes": attributes}, "initial commit")
         self.reply({"url": self.page(name), "name": name, "id": name})
 
     def page(self, name):
@@ -278,45 +253,33 @@ class Handler(BaseHTTPRequestHandler):
         if what in (None, "revision"):
             commit = self.revision(stored, rev)
             siblings = [{"rfilename": path} for path in stored.commits[commit]]
-            self.reply(
-                {
-                    "id": match["id"],
-                    "sha": commit,
-                    "private": stored.private,
-                    "siblings": siblings,
-                    "tags": [],
-                }
-            )
+            about = {"id": match["id"], "sha": commit, "private": stored.private, "tags": []}
+            self.reply({**about, "siblings": siblings})
         elif what == "refs":
-            kinds = {"branches": stored.branches, "tags": stored.tags}
-            refs = {
-                kind: [
-                    {"name": name, "ref": f"refs/{name}", "targetCommit": commit}
-                    for name, commit in known.items()
-                ]
-                for kind, known in kinds.items()
-            }
-            self.reply({**refs, "converts": []})
+            branches, tags = self.refs(stored.branches), self.refs(stored.tags)
+            self.reply({"branches": branches, "tags": tags, "converts": []})
         elif what == "tree":
             files = stored.commits[self.revision(stored, rev)]
-            self.reply(
-                self.tree(files, unquote(match["path"] or ""), recursive="recursive" in self.query)
-            )
+            under = unquote(match["path"] or "")
+            self.reply(self.tree(files, under, recursive="recursive" in self.query))
         elif what == "paths-info":
             files = stored.commits[self.revision(stored, rev)]
-            paths = (
-                parse_qs(self.body.decode())["paths"]
-                if self.body[:1] != b"{"
-                else json.loads(self.body)["paths"]
-            )
-            self.reply([self.entry(path, files[path]) for path in paths if path in files])
+            is_json = self.body[:1] == b"{"
+            asked = json.loads(self.body) if is_json else parse_qs(self.body.decode())
+            listed = [path for path in asked["paths"] if path in files]
+            self.reply([self.entry(path, files[path]) for path in listed])
         elif what in ("preupload", "commit", "tag"):
             self.must_write()
-            {"preupload": self.preupload, "commit": self.commit, "tag": self.tag}[what](
-                stored, match, rev
-            )
+            getattr(self, what)(stored, match, rev)
         else:
             raise Refused(404)
+
+    @staticmethod
+    def refs(known):
+        return [
+            {"name": name, "ref": f"refs/{name}", "targetCommit": commit}
+            for name, commit in known.items()
+        ]
 
     def tree(self, files, under, *, recursive):
         prefix = f"{under}/" if under else ""
@@ -324,11 +287,9 @@ class Handler(BaseHTTPRequestHandler):
         for path, key in sorted(files.items()):
             if not path.startswith(prefix):
                 continue
-            rest = path[len(prefix) :]
-            parts = rest.split("/")[:-1]
-            deep = parts if recursive else parts[:1]
-            for depth in range(1, len(deep) + 1):
-                folder = prefix + "/".join(deep[:depth])
+            parts = path[len(prefix) :].split("/")[:-1]
+            for depth in range(1, len(parts) + 1 if recursive else min(len(parts), 1) + 1):
+                folder = prefix + "/".join(parts[:depth])
                 if folder not in folders:
                     folders.add(folder)
                     listed.append({"type": "directory", "oid": "0" * 40, "size": 0, "path": folder})
@@ -354,18 +315,12 @@ class Handler(BaseHTTPRequestHandler):
         for asked in json.loads(self.body)["files"]:
             path, key = asked["path"], files.get(asked["path"])
             large = self.is_large(path, asked["size"])
-            answer = {
-                "path": path,
-                "uploadMode": "lfs" if large else "regular",
-                "shouldIgnore": False,
-            }
+            mode = "lfs" if large else "regular"
+            answer = {"path": path, "uploadMode": mode, "shouldIgnore": False}
             if key is not None:  # so that the client leaves out what has not changed
                 content = (self.server.blobs / key).read_bytes()
-                answer["oid"] = (
-                    key
-                    if large
-                    else hashlib.sha1(b"blob %d\0%s" % (len(content), content)).hexdigest()  # noqa: S324
-                )
+                as_git = hashlib.sha1(b"blob %d\0%s" % (len(content), content))  # noqa: S324
+                answer["oid"] = key if large else as_git.hexdigest()
             answers.append(answer)
         self.reply({"files": answers})
 
@@ -400,9 +355,8 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.guard:
             parent = self.revision(stored, rev)
             if header.get("parentCommit") not in (None, parent):
-                raise Refused(
-                    412, None, "A commit has happened since. Please refresh and try again."
-                )
+                message = "A commit has happened since. Please refresh and try again."
+                raise Refused(412, None, message)
             files = dict(stored.commits[parent])
             for line in lines:
                 value = line["value"]
@@ -415,11 +369,9 @@ class Handler(BaseHTTPRequestHandler):
                         raise Refused(404, "EntryNotFound", f"{value['path']} does not exist")
                     del files[value["path"]]
                 elif line["key"] == "deletedFolder":
-                    files = {
-                        path: key
-                        for path, key in files.items()
-                        if not path.startswith(value["path"])
-                    }
+                    gone = [path for path in files if path.startswith(value["path"])]
+                    for path in gone:
+                        del files[path]
             name = stored.commit(files, header["summary"])
         url = f"{self.server.url}/datasets/{match['id']}/commit/{name}"
         self.reply({"success": True, "commitUrl": url, "commitOid": name, "pullRequestUrl": None})

@@ -14,38 +14,23 @@ DIMENSIONS = (
     Dimension(name="clarity", description="How clear it is."),
     Dimension(name="wit", description="How witty it is | in words.", low=0, high=10),
 )
+KEEPER = "A keeper finds a bottle"
 CONTEXTS = tuple(
-    Context(
-        id=f"c{number}",
-        task="story",
-        text=f"A keeper finds bottle {number}.",
-        background="é" * number,
-    )
-    for number in range(1, 4)
+    Context(id=f"c{n}", task="story", text=f"A keeper finds bottle {n}.", background="é" * n)
+    for n in range(1, 4)
 )
 
 
 def ladders_of(
     contexts=CONTEXTS, dimensions=DIMENSIONS, recipe=RECIPE, last="and a letter of the sea"
 ):
-    texts = (
-        "Bottle.",
-        "A keeper finds a bottle.",
-        f"A keeper finds a bottle on the rocks, {last}.",
-    )
-    return [
-        Ladder(
-            context_id=context.id,
-            task=context.task,
-            dimension=dimension.name,
-            rungs=tuple(
-                Rung(
-                    level=level, text=f"{text} {context.id}", between=(1, 3) if level == 2 else None
-                )
-                for level, text in enumerate(texts, start=1)
-            ),
-            recipe=recipe,
+    ladders = []
+    for context in contexts:
+        rungs = (
+            Rung(level=1, text=f"Bottle. {context.id}"),
+            Rung(level=2, text=f"{KEEPER}. {context.id}", between=(1, 3)),
+            Rung(level=3, text=f"{KEEPER} on the rocks, {last}. {context.id}"),
         )
-        for context in contexts
-        for dimension in dimensions
-    ]
+        about = {"context_id": context.id, "task": context.task, "rungs": rungs, "recipe": recipe}
+        ladders += [Ladder(**about, dimension=dimension.name) for dimension in dimensions]
+    return ladders

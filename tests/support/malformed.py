@@ -19,6 +19,7 @@ from importlib.resources import files
 from pathlib import Path
 from unittest import mock
 
+from json_lines import read_lines, write_lines
 from scored_folders import Inline
 
 from refladder.commands import console
@@ -132,22 +133,17 @@ def good_files(folder):
         }
         for k in (1, 2, 3)
     ]
-    own = [json.loads(line) for line in (DATA / "own/outputs.jsonl").read_text().splitlines()]
-    _lines(folder / "rows.jsonl", rows)
-    _lines(folder / "own.jsonl", own)
-    _lines(
-        folder / "rules.jsonl",
-        [{"text": "A text."}, {"answer": {"win": -1, "loss": -1.5, "tie": -2}}],
-    )
+    own = read_lines(DATA / "own/outputs.jsonl")
+    write_lines(folder / "rows.jsonl", rows)
+    write_lines(folder / "own.jsonl", own)
+    rules = [{"text": "A text."}, {"answer": {"win": -1, "loss": -1.5, "tie": -2}}]
+    write_lines(folder / "rules.jsonl", rules)
     (folder / "own.json").write_text(json.dumps(own, indent=1))
     shutil.copy(DATA / "own/outputs.csv", folder / "own.csv")
     shutil.copy(DATA / "own/task.toml", folder / "task.toml")
     for name, path in BENCHMARKS.items():
         shutil.copy(DATA / path, folder / f"{name}{Path(path).suffix}")
-    head = ",".join(rows[0])
-    (folder / "rows.csv").write_text(
-        "\n".join([head, *(",".join(map(str, row.values())) for row in rows), ""])
-    )
+    _csv(folder / "rows.csv", rows[0], *(row.values() for row in rows))
     (folder / "prices.toml").write_text('["builtin"]\ninput = 0.4\noutput = 1.6\n')
     (folder / "config.toml").write_text(
         '[score]\nladders = "demo/story"\nrule = "ladder-sum"\ndimension = ["coherence"]\nboth-orders = false\n'
@@ -164,38 +160,21 @@ def good_files(folder):
         READERS["judgments of evaluate"][2],
     ):
         _made(command, folder)
-    _lines(
-        folder / "scores.jsonl",
-        [
-            {"output_id": f"{row['context_id']}/{row['system']}", "clarity": k}
-            for k, row in enumerate(own)
-        ],
-    )
-
-    _lines(
-        folder / "scored.jsonl",
-        [
-            {"context_id": f"c{k // 3}", "context": "Say.", "output": f"Text {k}.", "score": k}
-            for k in range(6)
-        ],
-    )
-    _lines(
-        folder / "rungs.jsonl",
-        [
-            {
-                "context_id": row["context_id"],
-                "dimension": "coherence",
-                "output": row["output_id"],
-                "rung": level,
-            }
-            | {"win": 0.5, "loss": 0.25, "tie": 0.125}
-            for row in rows
-            for level in range(1, 6)
-        ],
-    )
-    systems = {}
-    for row in own:
-        systems.setdefault(row["context_id"], []).append(f"{row['context_id']}/{row['system']}")
+    ids = [f"{row['context_id']}/{row['system']}" for row in own]
+    scores = [{"output_id": output_id, "clarity": k} for k, output_id in enumerate(ids)]
+    write_lines(folder / "scores.jsonl", scores)
+    scored = [
+        {"context_id": f"c{k // 3}", "context": "Say.", "output": f"Text {k}.", "score": k}
+        for k in range(6)
+    ]
+    write_lines(folder / "scored.jsonl", scored)
+    verdict = {"win": 0.5, "loss": 0.25, "tie": 0.125}
+    about = [
+        {"context_id": row["context_id"], "dimension": "coherence", "output": row["output_id"]}
+        for row in rows
+    ]
+    rungs = [{**each, "rung": level, **verdict} for each in about for level in range(1, 6)]
+    write_lines(folder / "rungs.jsonl", rungs)
     stories = "score {f}/stories.jsonl --ladders demo/story --dimension coherence"
     for command in (
         "export demo/story --out {f}/stories.jsonl",
@@ -211,21 +190,16 @@ def good_files(folder):
         _made(command, folder)
     for path in folder.glob("o.jsonl*"):
         path.unlink()
-    labelled = [json.loads(line) for line in (folder / "labelled.jsonl").read_text().splitlines()]
-    (folder / "human.csv").write_text(
-        "context_id,dimension,level,text\nstory-01,coherence,3,My best story.\n"
-    )
+    human = ("story-01", "coherence", 3, "My best story.")
+    _csv(folder / "human.csv", ("context_id", "dimension", "level", "text"), human)
     (folder / "rows.jsonl.gz").write_bytes(gzip.compress((folder / "rows.jsonl").read_bytes()))
-    labels = [f"{row['output_id']},{row['coherence']}" for row in labelled]
-    (folder / "labels.csv").write_text("\n".join(["output_id,quality", *labels, ""]))
-    verdicts = [
-        f"{context},clarity,{ids[0]},{ids[1]},first"
-        for context, ids in systems.items()
-        if len(ids) > 1
-    ]
-    (folder / "verdicts.csv").write_text(
-        "\n".join(["context_id,dimension,first,second,winner", *verdicts, ""])
-    )
+    labelled = read_lines(folder / "labelled.jsonl")
+    labels = [(row["output_id"], row["coherence"]) for row in labelled]
+    _csv(folder / "labels.csv", ("output_id", "quality"), *labels)
+    # The first context alone has two outputs.
+    verdict = (own[0]["context_id"], "clarity", *ids[:2], "first")
+    names = ("context_id", "dimension", "first", "second", "winner")
+    _csv(folder / "verdicts.csv", names, verdict)
 
 
 def _made(command, folder):
@@ -234,13 +208,12 @@ def _made(command, folder):
 
 
 def _words(command, folder, target=""):
-    return [
-        word.replace("{f}", str(folder)).replace("{t}", str(target)) for word in command.split()
-    ]
+    words = command.replace("{f}", str(folder)).replace("{t}", str(target))
+    return words.split()
 
 
-def _lines(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+def _csv(path, *rows):
+    path.write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
 
 
 def _parquet(path, rows):
@@ -289,17 +262,13 @@ def tried(name, good, folder, seed):
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(good, folder)
     drawn = random.Random(f"{name}/{seed}")  # noqa: S311  no secrets
-    path = (
-        drawn.choice(sorted(path for path in folder.glob(target) if path.is_file()))
-        if "*" in target
-        else folder / target
-    )
+    path = folder / target
+    if "*" in target:
+        path = drawn.choice(sorted(path for path in folder.glob(target) if path.is_file()))
     if seed is not None:
         path.write_bytes(damaged(path.read_bytes(), drawn))
-    for written in [
-        folder / "config.toml",
-        *folder.glob("scored/run.json"),
-    ]:  # they name the folder
+    # They name the folder.
+    for written in [folder / "config.toml", *folder.glob("scored/run.json")]:
         written.write_bytes(written.read_bytes().replace(str(good).encode(), str(folder).encode()))
     with contextlib.chdir(folder):  # a spoilt configuration may name a file of its own
         return timed(_words(command, folder, path))
@@ -374,9 +343,7 @@ def _not_text(content, drawn):
     if not places:
         return content + b"\xff"
     place = drawn.choice(places)
-    return (
-        content[: place.start()] + b"\xff" * (place.end() - place.start()) + content[place.end() :]
-    )
+    return content[: place.start()] + b"\xff" * len(place.group()) + content[place.end() :]
 
 
 def _line(content, drawn):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from json_lines import write_lines
 
 from refladder.commands.main import run as run_command
 
@@ -16,48 +16,26 @@ CRITERION = "clarity"
 def contest(folder, rows=24, nasty=""):
     """A run of `compete`: two models, one of which wins the odd rows and one the even ones."""
     folder.mkdir(parents=True, exist_ok=True)
-    table = folder / "rows.jsonl"
-    table.write_text(
-        "".join(
-            json.dumps({"id": f"r{n}{nasty}", "topic": f"topic{n} {nasty}"}) + "\n"
-            for n in range(rows)
-        )
-    )
+    topics = [{"id": f"r{n}{nasty}", "topic": f"topic{n} {nasty}"} for n in range(rows)]
+    table = write_lines(folder / "rows.jsonl", topics)
     models = []
     for name, better in zip(SYSTEMS, (1, 0), strict=True):
+        texts = ["good" if n % 2 == better else "poor" for n in range(rows)]
         rules = [
-            {
-                "contains": f"topic{n} ",
-                "text": f"{'good' if n % 2 == better else 'poor'} text about {n} {nasty}",
-            }
-            for n in range(rows)
+            {"contains": f"topic{n} ", "text": f"{text} text about {n} {nasty}"}
+            for n, text in enumerate(texts)
         ]
-        path = folder / f"{name}.jsonl"
-        path.write_text("".join(json.dumps(rule) + "\n" for rule in rules))
+        path = write_lines(folder / f"{name}.jsonl", rules)
         models.append(f"--model={name}{nasty.replace('=', '')}=scripted:{path}")
-    judge = folder / "judge.jsonl"
     sure = {"win": -0.05, "loss": -3.1}
     answers = [
         {"role": "explain", "text": f"It is better. {nasty}"},
         {"contains": {"first": "good"}, "answer": sure},
         {"contains": "", "answer": {"win": -3.1, "loss": -0.05}},
     ]
-    judge.write_text("".join(json.dumps(rule) + "\n" for rule in answers))
-    arguments = [
-        "compete",
-        str(table),
-        "--prompt-text",
-        "Write about {topic}.",
-        *models,
-        "--judge",
-        f"scripted:{judge}",
-    ]
-    arguments += [
-        "--criterion",
-        f"{CRITERION}=Plain words. {nasty}",
-        "--out",
-        str(folder / "run"),
-        "--explain",
-    ]
+    judge = write_lines(folder / "judge.jsonl", answers)
+    arguments = ["compete", str(table), "--prompt-text", "Write about {topic}.", *models]
+    arguments += ["--judge", f"scripted:{judge}", "--out", str(folder / "run"), "--explain"]
+    arguments += ["--criterion", f"{CRITERION}=Plain words. {nasty}"]
     assert run_command([*arguments, "--html", str(folder / "page.html")]) == 0
     return folder

@@ -6,6 +6,8 @@ import json
 import threading
 from dataclasses import dataclass, field
 
+ENDS = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
+
 
 @dataclass
 class Reply:
@@ -58,9 +60,7 @@ class HttpServer:
         task = asyncio.current_task()
         self._open.add(task)
         try:
-            with contextlib.suppress(
-                ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError
-            ):
+            with contextlib.suppress(*ENDS):
                 while await self._exchange(reader, writer):
                     pass
         finally:
@@ -70,10 +70,8 @@ class HttpServer:
     async def _exchange(self, reader, writer):
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
         method, path, _ = head[0].split(" ")
-        headers = {
-            name.lower(): value.strip()
-            for name, _, value in (line.partition(":") for line in head[1:] if line)
-        }
+        fields = [line.partition(":") for line in head[1:] if line]
+        headers = {name.lower(): value.strip() for name, _, value in fields}
         body = await reader.readexactly(int(headers.get("content-length", 0)))
         reply = self._answer(method, path, headers, body)
         if asyncio.iscoroutine(reply):
@@ -84,18 +82,10 @@ class HttpServer:
             writer.transport.abort()
             return False
         content = reply.body if isinstance(reply.body, bytes) else json.dumps(reply.body).encode()
-        sent = {
-            "content-type": "application/json",
-            "content-length": str(len(content)),
-            **reply.headers,
-        }
-        lines = [
-            f"HTTP/1.1 {reply.status} X",
-            *(f"{name}: {value}" for name, value in sent.items()),
-            "",
-            "",
-        ]
-        writer.write("\r\n".join(lines).encode("latin-1"))
+        usual = {"content-type": "application/json", "content-length": str(len(content))}
+        sent = [f"{name}: {value}" for name, value in {**usual, **reply.headers}.items()]
+        head = "\r\n".join([f"HTTP/1.1 {reply.status} X", *sent, "", ""]).encode("latin-1")
+        writer.write(head)
         if reply.fault == "half":
             writer.write(content[: len(content) // 2])
             await writer.drain()
@@ -108,6 +98,6 @@ class HttpServer:
             return True
         writer.write(content)
         if reply.fault == "repeat":  # the same answer again, that nobody asked for
-            writer.write("\r\n".join(lines).encode("latin-1") + content)
+            writer.write(head + content)
         await writer.drain()
         return True
