@@ -279,11 +279,14 @@ class _Reader:
                 continue
             position = len(self.row_numbers) - 1
             texts = self._texts(row, position)
-            # Beside the scores of JSON lines, a label column may be absent: then there is no label.
-            beside = labels is None and self.table.label in row.fields
-            keys = [_key(row, ids)] if labels is None or ids != _ONE else self._ids_in(row)
-            key = next((key for key in keys if key in (labels or ())), keys[0])
-            label = self._label_in(row) if beside else (labels or {}).get(key)
+            if labels is None:
+                key = _key(row, ids)
+                # Beside the scores of JSON lines, a label column may be absent: then there is no label.
+                label = self._label_in(row) if self.table.label in row.fields else None
+            else:
+                keys = self._ids_in(row) if ids == _ONE else [_key(row, ids)]
+                key = next((each for each in keys if each in labels), keys[0])
+                label = labels.get(key)
             if label is not None:
                 if key in self.marked and ids == _ONE and self._is_made(row):
                     # The same text for the same context: one label, one id.
