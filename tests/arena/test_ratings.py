@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from json_lines import read_lines
+from refusals import refuses
 from review_data import CRITERION, contest
 
 from refladder.arena.ratings import add_rating, ratings_of, remove_rating
@@ -47,13 +48,12 @@ def test_undo_removes_the_last_equal_rating_only(data):
     assert not remove_rating(data, grade(value=1))
 
 
-@pytest.mark.parametrize(
-    ("rating", "message"),
-    [
+def test_what_is_no_rating_is_refused_and_nothing_is_written(data):
+    for rating, message in (
         ([], "a rating is a JSON object"),
-        (grade(99), r"text must be a number from 0 to 5, found 99"),
-        (grade(text=True), r"text must be a number from 0 to 5, found True"),
-        (grade(criterion=1), r"criterion must be a number from 0 to 0, found 1"),
+        (grade(99), "text must be a number from 0 to 5, found 99"),
+        (grade(text=True), "text must be a number from 0 to 5, found True"),
+        (grade(criterion=1), "criterion must be a number from 0 to 0, found 1"),
         (grade(value=6), "grade 6 is outside 1 to 5"),
         (grade(value=float("nan")), "a grade must be a number, found nan"),
         (grade(value=True), "a grade must be a number, found True"),
@@ -63,11 +63,8 @@ def test_undo_removes_the_last_equal_rating_only(data):
         (pair(0, 0), "between two texts of one row"),
         (pair(0, 2), "between two texts of one row"),
         (pair(winner="left"), "the winner must be first, second or tie, found 'left'"),
-    ],
-)
-def test_what_is_no_rating_is_refused_and_nothing_is_written(data, rating, message):
-    with pytest.raises(DataError, match=message):
-        add_rating(data, rating)
+    ):
+        refuses(DataError, message, add_rating, data, rating)
     assert not data.grades.exists()
     assert not data.pairs.exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from contextlib import contextmanager
 from urllib.parse import quote
 
 import pytest
@@ -52,6 +53,14 @@ def post(app, name, body):
     return ask(app, f"/api/{name}", method="POST", body=json.dumps(body).encode())[::2]
 
 
+@contextmanager
+def served(folder):
+    workspace = Workspace(folder / "run", [folder])
+    builder = Builder(workspace)
+    yield review_app(workspace, builder, token=TOKEN, hosts=frozenset({HOST}))
+    builder.close()
+
+
 @pytest.fixture
 def folder(tmp_path):
     return contest(tmp_path / "named", rows=3)
@@ -59,10 +68,15 @@ def folder(tmp_path):
 
 @pytest.fixture
 def app(folder):
-    workspace = Workspace(folder / "run", [folder])
-    builder = Builder(workspace)
-    yield review_app(workspace, builder, token=TOKEN, hosts=frozenset({HOST}))
-    builder.close()
+    with served(folder) as app:
+        yield app
+
+
+@pytest.fixture(scope="module")
+def any_app(tmp_path_factory):
+    """A server for tests that do not mind what others have stored."""
+    with served(contest(tmp_path_factory.mktemp("shared") / "named", rows=3)) as app:
+        yield app
 
 
 @pytest.mark.parametrize(
@@ -78,15 +92,15 @@ def app(folder):
         ({"authorization": "Bearer a-tokem"}, 401, "the key of this page is missing or old"),
     ],
 )
-def test_foreign_requests_are_refused(app, headers, status, message):
+def test_foreign_requests_are_refused(any_app, headers, status, message):
     for method, path in (("GET", "key"), ("POST", "ratings"), ("POST", "run")):
-        found, _, answer = ask(app, f"/api/{path}", method=method, headers=headers, body=b"{}")
+        found, _, answer = ask(any_app, f"/api/{path}", method=method, headers=headers, body=b"{}")
         assert found == status
         assert message in answer["error"]
 
 
-def test_the_page_itself_holds_no_data_and_no_token(app):
-    status, headers, text = ask(app, "/", headers={"authorization": None})
+def test_the_page_itself_holds_no_data_and_no_token(any_app):
+    status, headers, text = ask(any_app, "/", headers={"authorization": None})
     assert status == 200
     assert TOKEN not in text
     assert "aardvark" not in text
@@ -99,15 +113,15 @@ def test_the_page_itself_holds_no_data_and_no_token(app):
     assert headers["cache-control"] == "no-store"
 
 
-def test_only_json_is_taken_and_not_much_of_it(app):
+def test_only_json_is_taken_and_not_much_of_it(any_app):
     def status(body, content_type="application/json"):
         headers = {"content-type": content_type}
-        return ask(app, "/api/ratings", method="POST", headers=headers, body=body)[0]
+        return ask(any_app, "/api/ratings", method="POST", headers=headers, body=body)[0]
 
     assert (status(b"{}", "text/plain"), status(b"{}", None)) == (415, 415)
     assert status(b"x" * (1 << 20) + b"yy") == 413
     assert status(b"{") == 400
-    assert ask(app, "/api/ratings")[0] == 405
+    assert ask(any_app, "/api/ratings")[0] == 405
 
 
 def test_a_rating_is_on_the_disk_when_it_is_answered(app, folder):
@@ -121,8 +135,8 @@ def test_a_rating_is_on_the_disk_when_it_is_answered(app, folder):
     assert post(app, "ratings", {**rating, "second": 3}) == (400, {"error": message})
 
 
-def test_the_pool_gives_nothing_away(app):
-    words = json.dumps(ask(app, "/api/pool")[2])
+def test_the_pool_gives_nothing_away(any_app):
+    words = json.dumps(ask(any_app, "/api/pool")[2])
     clues = ("aardvark", "badger", "winner", "r0", "rate")
     assert [clue for clue in clues if clue in words] == []
 
@@ -160,7 +174,7 @@ class NotStarted:
 
 
 @pytest.mark.parametrize("value", STRANGE, ids=lambda value: repr(value)[:12])
-def test_strange_values_in_requests_are_no_fault_of_the_server(app, value, monkeypatch):
+def test_strange_values_in_requests_are_no_fault_of_the_server(any_app, value, monkeypatch):
     """Each field of each request in turn; `ask` raises what the server does not answer."""
     monkeypatch.setattr(building, "Process", NotStarted)
     pair = {"first": 0, "second": 1, "criterion": 0, "winner": "first", "rater": "ann"}
@@ -172,18 +186,18 @@ def test_strange_values_in_requests_are_no_fault_of_the_server(app, value, monke
         first = form()[part][0]
         changed += [("plan", form(**{part: [{**first, field: value}]})) for field in first]
     for name, body in [*changed, ("ratings", value), ("plan", value)]:
-        status, answer = post(app, name, body)
+        status, answer = post(any_app, name, body)
         assert status in (200, 400), (name, body)
         assert status == 200 or len(answer["error"]) < 1000
     words = quote(str(value)[:9000].encode("utf-8", "surrogatepass"))
     for query in ("pool?run", "key?run", "table?table", "mine?rater"):
         name, _, field = query.partition("?")
-        assert ask(app, f"/api/{name}", query=f"{field}={words}")[0] in (200, 400), name
+        assert ask(any_app, f"/api/{name}", query=f"{field}={words}")[0] in (200, 400), name
 
 
-def test_what_is_wrong_with_a_request_is_one_sentence(app):
+def test_what_is_wrong_with_a_request_is_one_sentence(any_app):
     def told(**change):
-        status, answer = post(app, "plan", form(**change))
+        status, answer = post(any_app, "plan", form(**change))
         assert status == 400
         return answer["error"]
 

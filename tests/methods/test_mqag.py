@@ -65,8 +65,14 @@ def opened(paths):
     )
 
 
-def test_choices_are_what_the_models_were_taught(taught):
-    generator, distractors, _ = opened(taught)
+@pytest.fixture(scope="module")
+def ready(taught):
+    """The models, opened once for the tests that do not change them."""
+    return opened(taught)
+
+
+def test_choices_are_what_the_models_were_taught(ready):
+    generator, distractors, _ = ready
     problems = Counter()
     found = draw_choices(generator, distractors, TEXTS, questions=3, seed=1, problems=problems)
     assert found == [[CHOICES[TEXTS[0]]] * 3, [CHOICES[TEXTS[1]]] * 3, []]
@@ -84,8 +90,8 @@ def plain_shares(path, text, question, options):
     return torch.softmax(logits.double(), 0).tolist()
 
 
-def test_it_is_the_plain_chain(taught):
-    found = mqag(*opened(taught), CONTEXT, [TEXTS[0], "", TEXTS[1], TEXTS[2]], questions=2)
+def test_it_is_the_plain_chain(taught, ready):
+    found = mqag(*ready, CONTEXT, [TEXTS[0], "", TEXTS[1], TEXTS[2]], questions=2)
     assert found.values[1] is None
     assert found.values[3] is None
     assert +found.problems == {UNUSABLE: 2, NO_QUESTION: 1, EMPTY: 1}
@@ -99,11 +105,11 @@ def test_it_is_the_plain_chain(taught):
         assert value < 0.999  # the two texts do differ to the reader
 
 
-def test_on_a_benchmark_draws_follow_the_seed_of_the_run(taught):
+def test_on_a_benchmark_draws_follow_the_seed_of_the_run(taught, ready):
     name = f"mqag:{'+'.join(taught)}"
     made = small_benchmark([CONTEXT], TEXTS)
     result = run_method(name, made, options={"mqag.questions": "2"}, seed=3).result
-    expected = mqag(*opened(taught), CONTEXT, TEXTS, questions=2, seed=3).values
+    expected = mqag(*ready, CONTEXT, TEXTS, questions=2, seed=3).values
     assert list(result.method.scores.values()) == expected
     assert [value is None for value in expected] == [False, False, True]
     assert result.method.name == name
@@ -176,8 +182,8 @@ def test_what_is_not_a_number_or_does_not_fit_is_left_out(taught, monkeypatch):
     assert left_out([*writers, reader])
 
 
-def test_a_long_context_is_cut_and_its_question_stays(taught):
-    models = opened(taught)
+def test_a_long_context_is_cut_and_its_question_stays(ready):
+    models = ready
     long = Context(id="l", task="summarization", text="storm " * 200)
     found = mqag(*models, long, TEXTS[1:2], questions=1)
     assert +found.problems == {CUT: 2}  # once for each option

@@ -70,6 +70,12 @@ def opened(path):
     return open_writer(path, "questeval", SUGGESTION, MACHINE)
 
 
+@pytest.fixture(scope="module")
+def ready(taught):
+    """Generator and reader, opened once for the tests that do not change them."""
+    return [opened(path) for path in taught]
+
+
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [
@@ -136,8 +142,8 @@ def plain_questeval(paths, text):
     return precision, recall, 2 * precision * recall / (precision + recall)
 
 
-def test_it_is_the_plain_chain_and_hand_work(taught):
-    found = questeval(*map(opened, taught), CONTEXT, TEXTS)
+def test_it_is_the_plain_chain_and_hand_work(taught, ready):
+    found = questeval(*ready, CONTEXT, TEXTS)
     assert +found.problems == {}
     # The models do what they were taught, nearly surely.
     by_hand = [
@@ -150,28 +156,27 @@ def test_it_is_the_plain_chain_and_hand_work(taught):
         *parts, score = plain_questeval(taught, text)
         assert value == pytest.approx(score, abs=1e-6)
         assert parts == pytest.approx([precision, recall], abs=0.01)
-    alone = [questeval(*map(opened, taught), CONTEXT, [text]).values[0] for text in TEXTS]
+    alone = [questeval(*ready, CONTEXT, [text]).values[0] for text in TEXTS]
     assert alone == pytest.approx(found.values, abs=1e-6)
 
 
-def test_on_a_benchmark(taught):
+def test_on_a_benchmark(taught, ready):
     name = f"questeval:{'+'.join(taught)}"
     result = run_method(name, small_benchmark([CONTEXT], [*TEXTS, ""])).result
-    expected = questeval(*map(opened, taught), CONTEXT, TEXTS).values
+    expected = questeval(*ready, CONTEXT, TEXTS).values
     *values, empty = result.method.scores.values()
     assert values == pytest.approx(expected)
     assert empty is None
     assert (result.method.name, len(result.notes)) == (name, 1)
 
 
-def test_outputs_without_a_question_have_no_score(taught):
-    models = [opened(path) for path in taught]
-    found = questeval(*models, CONTEXT, ["", "it was .", TEXTS[0]])
+def test_outputs_without_a_question_have_no_score(ready):
+    found = questeval(*ready, CONTEXT, ["", "it was .", TEXTS[0]])
     assert found.values[:2] == [None, None]
     assert found.values[2] is not None
     assert +found.problems == {EMPTY: 1, NO_QUESTION: 1}
     nothing = Context(id="n", task="summarization", text="it is")
-    assert questeval(*models, nothing, TEXTS).values == [None, None]
+    assert questeval(*ready, nothing, TEXTS).values == [None, None]
 
 
 def test_questions_that_do_not_end_are_left_out(models, taught):
@@ -182,9 +187,9 @@ def test_questions_that_do_not_end_are_left_out(models, taught):
     assert +found.problems == {UNUSABLE: 6, NO_QUESTION: 1}
 
 
-def test_long_texts_are_cut_and_counted(taught):
+def test_long_texts_are_cut_and_counted(ready):
     long = Context(id="l", task="summarization", text=ARTICLE + " ." * 600)
-    found = questeval(*map(opened, taught), long, TEXTS[1:])
+    found = questeval(*ready, long, TEXTS[1:])
     assert found.values[0] is not None
     assert found.problems[CUT] == 2  # both questions about the text are asked of the long article
 
