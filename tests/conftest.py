@@ -42,7 +42,7 @@ SLOWEST = (
     "commands/test_streams.py",
     "jobs/test_several_benchmarks.py",
     "arena/test_serving.py",
-    "methods/test_without_judge.py",
+    "methods/test_mqag.py",
     "backends/openai/test_real_servers.py",
 )
 
