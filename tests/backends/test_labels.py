@@ -1,7 +1,5 @@
 """The one answer parser, labels that begin others, counted answers: against hand work."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

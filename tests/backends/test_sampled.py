@@ -1,7 +1,5 @@
 """Labels read from sampled answers."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

@@ -1,7 +1,5 @@
 """The contract of methods: what breaks it is told, and methods that need a model keep it with small ones."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from dataclasses import replace
@@ -195,7 +193,7 @@ def test_the_made_benchmark_is_one(task):
 def small(tmp_path_factory):
     """Small random models by method, with the benchmark that each can work on."""
     for package in ("torch", "transformers"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install {package}")
+        pytest.importorskip(package)
     import small_models
     import tiny_models
 

@@ -1,7 +1,5 @@
 """Every name of every table keeps the contract of its kind."""
 
-from __future__ import annotations
-
 import pytest
 from support.offenders import offenders
 

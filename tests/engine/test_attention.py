@@ -1,7 +1,5 @@
 """Attention in parts: what the parts show a token, against what it may see; and numbers, against one masked softmax."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -11,9 +9,7 @@ from refladder.engine.attention import attend, parts_of
 from refladder.engine.partition import partition, windowed
 from refladder.engine.trie import Push, Row, build_trie, plan
 
-torch = pytest.importorskip(
-    "torch", reason="torch is not installed; pip install torch transformers"
-)
+torch = pytest.importorskip("torch")
 
 
 def segments(seed, row, longer=1):

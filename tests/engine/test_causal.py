@@ -1,14 +1,10 @@
 """Log-probabilities of token ids, against a plain forward pass of transformers; no backend is involved."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
-torch = pytest.importorskip(
-    "torch", reason="torch is not installed; pip install torch transformers"
-)
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
 
 from refladder.engine.causal import STRATEGIES, Causal  # noqa: E402
 from refladder.engine.self_check import choose_strategy  # noqa: E402

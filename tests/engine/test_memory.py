@@ -1,7 +1,5 @@
 """Memory: free, needed, and running out."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

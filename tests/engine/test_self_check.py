@@ -1,7 +1,5 @@
 """The proof on a small copy, planted faults, and models trained until they are sharp, in half precision."""
 
-from __future__ import annotations
-
 import dataclasses
 import logging
 from functools import partial
@@ -9,10 +7,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-torch = pytest.importorskip(
-    "torch", reason="torch is not installed; pip install torch transformers"
-)
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
 
 from refladder.engine import attention, causal, reduced_model, self_check  # noqa: E402
 from refladder.engine.causal import Causal  # noqa: E402

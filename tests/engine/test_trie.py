@@ -1,7 +1,5 @@
 """The tree of distinct tokens, without a model."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,6 +1,12 @@
-"""One small unit of work: an article, rungs, outputs, labels."""
+"""One small unit of work (an article, rungs, outputs, labels), and folders of tiny models."""
 
 from __future__ import annotations
+
+import os
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
+
+import pytest
 
 from refladder.records import Prompt
 
@@ -31,3 +37,14 @@ def compare(context, reference, target, labels=LABELS):
         labels=tuple(labels),
         outcomes=("win", "loss", "tie")[: len(labels)],
     )
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A function from the name of a tiny model to the folder that holds it; each is built on first use."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("transformers")
+    import tiny_models
+
+    torch.set_num_threads(1)
+    return tiny_models.saved_in(tmp_path_factory)

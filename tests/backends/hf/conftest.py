@@ -1,13 +1,7 @@
 """Tiny random models of many architectures, with tokenizers trained on the spot, saved as folders."""
 
-from __future__ import annotations
-
-import os
-
-os.environ.setdefault("HF_HUB_OFFLINE", "1")  # read when transformers is imported
-
 import pytest
-from hf_unit import ARTICLE, OUTPUTS, RUNGS, compare
+from hf_unit import ARTICLE, OUTPUTS, RUNGS, compare, folder  # noqa: F401  a fixture
 
 from refladder.backends import connect
 
@@ -19,21 +13,7 @@ def prompts():
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    """A function from the name of a tiny model to the folder that holds it; each is built on first use."""
-    pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
-    pytest.importorskip(
-        "transformers", reason="transformers is not installed; pip install torch transformers"
-    )
-    import tiny_models
-    import torch
-
-    torch.set_num_threads(1)
-    return tiny_models.saved_in(tmp_path_factory)
-
-
-@pytest.fixture(scope="session")
-def opened(folder):
+def opened(folder):  # noqa: F811  a fixture
     """A tiny model as a backend in float32; one for all tests that change nothing in it."""
     made = {}
 

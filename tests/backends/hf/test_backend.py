@@ -1,7 +1,5 @@
 """Label probabilities: every strategy against plain inference, written here with transformers alone."""
 
-from __future__ import annotations
-
 import logging
 import re
 from dataclasses import replace
@@ -15,10 +13,8 @@ from refladder.engine import causal, self_check
 from refladder.engine.causal import STRATEGIES
 from refladder.records import Sampling
 
-torch = pytest.importorskip(
-    "torch", reason="torch is not installed; pip install torch transformers"
-)
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
 
 import tiny_models  # noqa: E402  imports torch
 

@@ -1,7 +1,5 @@
 """Local models as a user meets them: through the command line, with progress, a dry run, and marks in the rows."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
@@ -13,7 +11,7 @@ import refladder
 from refladder.commands import console
 from refladder.records import Sampling
 
-pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+pytest.importorskip("torch")
 
 OUTPUTS = [
     "A storm closed the harbour.",
@@ -196,7 +194,7 @@ MINE = {"model_type": "mine", "auto_map": {"AutoConfig": "mine.Mine"}}
         (lambda path: (path / "tokenizer.json").write_text("{"), "does not load as a model: "),
         (without_tokenizer, NO_TOKENIZER),
         (lambda path: (path / "model.safetensors").rename(path / "model.bin"), NO_SAFETENSORS),
-        (cut_off, "the weights are damaged or cut off"),
+        (cut_off, "); download or copy them again"),
         (lambda path: change(path, num_hidden_layers=3), "weights are missing from its files ("),
         (
             lambda path: change(path, intermediate_size=100),

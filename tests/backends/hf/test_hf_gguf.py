@@ -1,7 +1,5 @@
 """GGUF files, written here from a tiny model; the real one is in tests/integrations."""
 
-from __future__ import annotations
-
 import sys
 
 import numpy as np
@@ -17,7 +15,7 @@ from refladder.records import Sampling
 def write(folder, tmp_path_factory):
     """A function that writes the tiny model to a GGUF file in a new folder."""
     for package in ("gguf", "accelerate"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install {package}")
+        pytest.importorskip(package)
     import gguf_model
 
     def to(name, **options):
@@ -31,6 +29,13 @@ def write(folder, tmp_path_factory):
 @pytest.fixture(scope="module")
 def file(write):
     return write("tiny.gguf")
+
+
+def test_a_folder_with_a_gguf_file_is_told_to_name_the_file(tmp_path):
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    message = f"for a GGUF model name the file itself, hf:{tmp_path / 'model.gguf'}"
+    with pytest.raises(BackendUnavailableError, match=message):
+        connect(f"hf:{tmp_path}")
 
 
 @pytest.mark.usefixtures("folder")

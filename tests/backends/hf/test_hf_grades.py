@@ -1,7 +1,5 @@
 """g-eval-100 on a local model, against one full forward pass for each grade, with transformers alone."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -12,10 +10,8 @@ from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
 from refladder.prompts import fill, load_template
 
-torch = pytest.importorskip(
-    "torch", reason="torch is not installed; pip install torch transformers"
-)
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
 
 
 @torch.inference_mode()

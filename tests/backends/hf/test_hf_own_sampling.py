@@ -1,7 +1,5 @@
 """A writer's own temperature and top-p: those of its generation_config.json, else 1, unless others are given."""
 
-from __future__ import annotations
-
 import json
 import shutil
 
@@ -14,7 +12,7 @@ from refladder.prompts import load_template
 from refladder.records import Sampling
 from refladder.scoring.asker import run_of
 
-pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+pytest.importorskip("torch")
 
 OWN = {"do_sample": True, "temperature": 0.2, "top_p": 0.9, "top_k": 40, "repetition_penalty": 1.1}
 

@@ -1,7 +1,5 @@
 """Opening a model, and everything that can be wrong with it, a row or the machine."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import logging

@@ -1,7 +1,5 @@
 """Reward models on this machine: rewards as transformers gives them, one reading for each text."""
 
-from __future__ import annotations
-
 import json
 import math
 
@@ -24,10 +22,8 @@ from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import Scoring
 
-torch = pytest.importorskip(
-    "torch", reason="torch is not installed; pip install torch transformers"
-)
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
 
 import tiny_models  # noqa: E402  imports torch
 

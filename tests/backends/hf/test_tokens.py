@@ -1,7 +1,5 @@
 """Prompts and labels as tokens: templates, thoughts, control tokens in a user's text, merges over the boundary."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest
@@ -9,8 +7,8 @@ import pytest
 from refladder.backends.hf.tokens import Tokens
 from refladder.errors import BackendUnavailableError, UsageError
 
-transformers = pytest.importorskip("transformers", reason="transformers is not installed")
-pytest.importorskip("torch", reason="torch is not installed; pip install torch transformers")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("torch")
 
 from tiny_models import CHATML, INST, byte_level, metaspace  # noqa: E402
 

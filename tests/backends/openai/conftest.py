@@ -14,12 +14,6 @@ def pytest_collection_modifyitems(config, items):
             )
 
 
-@pytest.fixture(autouse=True)
-def _no_user_settings(monkeypatch):
-    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "REFLADDER_API_KEY", "REFLADDER_HEADERS"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def serve():
     """Start a toy server with these quirks; stopped when the test ends."""

@@ -15,7 +15,7 @@ from refladder.records import Sampling
 from refladder.testing import check_backend
 
 for package in ("torch", "transformers"):
-    pytest.importorskip(package, reason=f"{package} is not installed; pip install {package}")
+    pytest.importorskip(package)
 
 import trained_model  # noqa: E402  imports torch
 
@@ -55,7 +55,7 @@ def test_tokens_from_the_models_own_tokenizer_serve_where_the_server_has_none(fo
 def url(folder, tmp_path_factory):
     """A server that others wrote."""
     for package in ("fastapi", "uvicorn", "accelerate"):
-        pytest.importorskip(package, reason=f"{package} is not installed; pip install {package}")
+        pytest.importorskip(package)
     program = Path(sys.executable).with_name("transformers")
     command = [program, "serve", folder, "--host", "127.0.0.1", "--device", "cpu"]
     with started(command, tmp_path_factory.mktemp("log") / "serve.txt") as url:

@@ -15,7 +15,7 @@ ASSISTANT = "<|im_start|>assistant\n"
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    pytest.importorskip("transformers", reason="transformers is not installed")
+    pytest.importorskip("transformers")
     import tiny_models
 
     folder = tmp_path_factory.mktemp("tokenizer")
