@@ -6,6 +6,7 @@ in every variable from which one could be read, and looks for that key wherever 
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -15,28 +16,24 @@ from http.server import BaseHTTPRequestHandler, SimpleHTTPRequestHandler, Thread
 from pathlib import Path
 
 import pytest
+from json_lines import write_lines
 from support import command_server
 from waiting import HANG
 
-from refladder.backends import BACKENDS, connect
+from refladder.backends import connect
 from refladder.backends.openai.client import Capabilities
 from refladder.errors import DataError, RefladderError, redacted
 from refladder.files.streams import filesystem
 from refladder.loaders import load_benchmark
 
 CANARY = "sk-canary-7f3d9a51c6e84b20"
-VARIABLES = (
-    "OPENAI_API_KEY",
-    "REFLADDER_API_KEY",
-    "HF_TOKEN",
-    "HUGGING_FACE_HUB_TOKEN",
-    "ANTHROPIC_API_KEY",
-)
+KEYS = ("OPENAI_API_KEY", "REFLADDER_API_KEY", "ANTHROPIC_API_KEY")
+VARIABLES = (*KEYS, "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 ROOT = Path(__file__).parent.parent
 
 
 def run_with_canary(program, folder, *arguments, code=None):
-    """Run `refladder ARGUMENTS` (or Python `code`) in `folder`; returns (exit code, output and errors).
+    """Run `refladder WORDS` (or Python `code`) in `folder`; returns (exit code, output and errors).
 
     Fails when the key stands in what was printed, or in any file below `folder`, which is also the home, the cache and
     the folder for temporary files.
@@ -52,18 +49,10 @@ def run_with_canary(program, folder, *arguments, code=None):
         **dict.fromkeys(VARIABLES, CANARY),
         "REFLADDER_HEADERS": json.dumps({"X-Key": CANARY}),
     }
-    command = (
-        [program, *map(str, arguments)]
-        if code is None
-        else [sys.executable, "-X", "dev", "-c", code]
-    )
+    words = [each for line in arguments for each in str(line).split()]
+    command = [program, *words] if code is None else [sys.executable, "-X", "dev", "-c", code]
     found = subprocess.run(
-        command,
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        check=False,
-        timeout=HANG,
+        command, cwd=folder, env=environment, capture_output=True, check=False, timeout=HANG
     )
     printed = found.stdout + found.stderr
     assert CANARY.encode() not in printed, "the key was printed"
@@ -88,53 +77,41 @@ def leaks(folder):
 
 def write_outputs(folder):
     outputs = load_benchmark("demo/summarization").outputs[:2]
-    rows = [
-        {"output_id": one.id, "context_id": one.context_id, "output": one.text} for one in outputs
-    ]
-    (folder / "outputs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_lines(
+        folder / "outputs.jsonl",
+        [
+            {"output_id": one.id, "context_id": one.context_id, "output": one.text}
+            for one in outputs
+        ],
+    )
 
 
-SCORE = (
-    "score",
-    "outputs.jsonl",
-    "--ladders",
-    "demo/summarization",
-    "--out",
-    "scored.jsonl",
-    "--store",
-    "r.sqlite",
-)
+LADDERS = "--ladders demo/summarization"
+SCORE = f"score outputs.jsonl {LADDERS} --out scored.jsonl --store r.sqlite"
+INTO_A_FOLDER = f"score outputs.jsonl {LADDERS} --out folder"
 
 
 def test_the_search_finds_a_key(with_canary, tmp_path):
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "log").write_text(f"Authorization: Bearer {CANARY}")
     assert leaks(tmp_path) == [str(tmp_path / "deep" / "log")]
-    for code in (
-        "import os; print(os.environ['OPENAI_API_KEY'])",
-        "import os; raise ValueError(dict(os.environ))",
-    ):
-        with pytest.raises(AssertionError, match="the key was printed"):
-            with_canary(tmp_path / "deep", code=code)
+    code = "import os; print(os.environ['HF_TOKEN']); raise ValueError(dict(os.environ))"
+    with pytest.raises(AssertionError, match="the key was printed"):
+        with_canary(tmp_path / "deep", code=code)
 
 
 def test_scoring_and_building_leave_no_key(with_canary, tmp_path):
     write_outputs(tmp_path)
-    (tmp_path / "rules.jsonl").write_text(
-        '{"role": "compare", "answer": {"win": -1, "loss": -1.5, "tie": -2}}\n'
-    )
-    code, printed = with_canary(tmp_path, *SCORE, "--judge", "scripted:rules.jsonl", "--any-judge")
+    rule = {"role": "compare", "answer": {"win": -1, "loss": -1.5, "tie": -2}}
+    write_lines(tmp_path / "rules.jsonl", [rule])
+    code, printed = with_canary(tmp_path, SCORE, "--judge scripted:rules.jsonl --any-judge")
     assert code == 0
     assert "2 rows, 0 scores missing" in printed
-    assert {path.name for path in tmp_path.iterdir()} >= {
-        "scored.jsonl",
-        "scored.jsonl.run.json",
-        "r.sqlite",
-    }
-    code, _ = with_canary(tmp_path, "build", "demo/story", "--out", "built", "--store", "r.sqlite")
-    assert code == 0
-    code, _ = with_canary(tmp_path, "store", "show", "--store", "r.sqlite")
-    assert code == 0
+    written = {path.name for path in tmp_path.iterdir()}
+    assert written >= {"scored.jsonl", "scored.jsonl.run.json", "r.sqlite"}
+    build = "build demo/story --rungs 2 --out built --store r.sqlite"
+    for line in (build, "store show --store r.sqlite"):
+        assert with_canary(tmp_path, line)[0] == 0
 
 
 def test_a_crash_leaves_no_key(with_canary, tmp_path):
@@ -147,31 +124,33 @@ def broken(self, prompts, labels):
     key = os.environ["OPENAI_API_KEY"]
     raise RuntimeError("a fault of the backend")
 builtin.Builtin.read_labels = broken
-sys.exit(cli.run({list(SCORE)!r}))
+sys.exit(cli.run({SCORE.split()!r}))
 """
     code, printed = with_canary(tmp_path, code=crash)
     assert code == 1
     assert "RuntimeError: a fault of the backend" in printed
 
 
+NO_OPTION = "unknown option of backend 'openai' 'api_key'"
+NO_USER = "base_url must hold no user, pass"
+
+
 @pytest.mark.parametrize(
-    "option",
+    ("line", "option", "said"),
     [
-        f"api_key={CANARY}",
-        f"base_url=https://user:{CANARY}@127.0.0.1:1/v1",
-        f"base_url=http://127.0.0.1:1/v1?k={CANARY}",
+        (SCORE, f"api_key={CANARY}", NO_OPTION),
+        (INTO_A_FOLDER, f"api_key={CANARY}", NO_OPTION),
+        (SCORE, f"base_url=https://user:{CANARY}@127.0.0.1:1/v1", NO_USER),
+        (SCORE, f"base_url=http://127.0.0.1:1/v1?k={CANARY}", NO_USER),
     ],
 )
-def test_a_key_that_is_given_where_none_belongs_is_not_repeated(with_canary, tmp_path, option):
+def test_a_key_that_is_given_where_none_belongs_is_not_repeated(
+    with_canary, tmp_path, line, option, said
+):
     write_outputs(tmp_path)
-    folder = (*SCORE[:4], "--out", "folder", "--judge", "openai:m", "--judge-option", option)
-    assert with_canary(tmp_path, *folder)[0] == 2
-    code, printed = with_canary(tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", option)
+    code, printed = with_canary(tmp_path, line, f"--judge openai:m --judge-option {option}")
     assert code == 2
-    assert (
-        "unknown option of backend 'openai' 'api_key'" in printed
-        or "base_url must hold no user, pass" in printed
-    )
+    assert said in printed
 
 
 @contextmanager
@@ -199,98 +178,77 @@ def server(status):
         def log_message(self, *_):
             pass
 
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(Handler) as address:
+        yield f"{address}/v1", seen
+
+
+@contextmanager
+def serving(handler):
+    """The address of a server with this handler."""
+    running = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=running.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{running.server_port}/v1", seen
+        yield f"http://127.0.0.1:{running.server_port}"
     finally:
         running.shutdown()
         thread.join()
         running.server_close()
 
 
-@pytest.mark.skipif(
-    "openai" not in BACKENDS, reason="there is no backend openai that would send a key"
-)
 @pytest.mark.parametrize("status", [400, 401, 404])
 def test_a_server_that_repeats_the_key(with_canary, tmp_path, status):
     write_outputs(tmp_path)
     with server(status) as (url, seen):
-        code, printed = with_canary(
-            tmp_path, *SCORE, "--judge", "openai:m", "--judge-option", f"base_url={url}"
-        )
+        options = f"--judge openai:m --judge-option base_url={url}"
+        code, printed = with_canary(tmp_path, SCORE, options)
     assert code == 1
     assert printed.strip()
     assert f"Bearer {CANARY}" in seen  # it was sent, so it could have leaked
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("http://u:PW@h/a.jsonl", "http://***@h/a.jsonl"),
-        (
-            "simplecache::http://u:PW@h/a.jsonl: no such file",
-            "simplecache::http://***@h/a.jsonl: no such file",
-        ),
-        (
-            "zip://a.csv::filecache::https://PW@h/z.zip",
-            "zip://a.csv::filecache::https://***@h/z.zip",
-        ),
-        ("http://u:P@W@h/a", "http://***@h/a"),
-        (
-            "https://h/a?X-Amz-Date=1&X-Amz-Signature=PW&x=2",
-            "https://h/a?X-Amz-Date=1&X-Amz-Signature=***&x=2",
-        ),
-        ("https://h/a?x-goog-credential=PW", "https://h/a?x-goog-credential=***"),
-        ("https://h/a?sv=1&sig=PW%3D#f", "https://h/a?sv=1&sig=***#f"),
-        ("https://h/a?token=PW", "https://h/a?token=***"),
-        (
-            "https://h/a?AWSAccessKeyId=PW&Signature=PW",
-            "https://h/a?AWSAccessKeyId=***&Signature=***",
-        ),
-        ("https://h/a?key=PW", "https://h/a?key=***"),
-        ("api_key=PW", "api_key=***"),
-        ("--judge-option OPENAI_API_KEY=PW", "--judge-option OPENAI_API_KEY=***"),
-        ('extra={"api_key":"PW","n":1}', 'extra={"api_key":"***","n":1}'),
-        ('{"headers": {"Authorization": "Bearer P W"}}', '{"headers": {"Authorization": "***"}}'),
-        ("{'client_secret': 'PW', 'top_k': 3}", "{'client_secret': '***', 'top_k': 3}"),
-        ("extra=[('api_key', 'PW')]", "extra=[('api_key', '***')]"),
-        # What is no secret stays:
-        ("hf://datasets/o/n@main/a.jsonl", "hf://datasets/o/n@main/a.jsonl"),
-        ("hub:o/n@main", "hub:o/n@main"),
-        ("--judge-option 'x': must be KEY=VALUE", "--judge-option 'x': must be KEY=VALUE"),
-        (
-            '{"signature": "ladder-sum|v1", "max_tokens": 3}',
-            '{"signature": "ladder-sum|v1", "max_tokens": 3}',
-        ),
-        ("api_key_file=key.txt", "api_key_file=key.txt"),
-        ("https://h/a?tokenizer=x&keys=2", "https://h/a?tokenizer=x&keys=2"),
-        ("mail a@b.org, see http://h/x", "mail a@b.org, see http://h/x"),
-    ],
+# With a secret as PW; what is shown has *** in its place.
+SECRETS = (
+    "http://u:PW@h/a.jsonl",
+    "zip://a.csv::filecache::https://u:PW@h/z.zip: no such file",
+    "http://u:P@W@h/a",
+    "https://h/a?X-Amz-Date=1&X-Amz-Signature=PW&x=2",
+    "https://h/a?x-goog-credential=PW",
+    "https://h/a?sv=1&sig=PW%3D#f",
+    "https://h/a?token=PW",
+    "https://h/a?AWSAccessKeyId=PW&Signature=PW",
+    "https://h/a?key=PW",
+    "--judge-option OPENAI_API_KEY=PW",
+    'extra={"api_key":"PW","n":1}',
+    '{"headers": {"Authorization": "Bearer P W"}}',
+    "{'client_secret': 'PW', 'top_k': 3}",
+    "extra=[('api_key', 'PW')]",
 )
-def test_secrets_in_text(text, shown):
+NO_SECRETS = (
+    "hf://datasets/o/n@main/a.jsonl",
+    "hub:o/n@main",
+    "--judge-option 'x': must be KEY=VALUE",
+    '{"signature": "ladder-sum|v1", "max_tokens": 3}',
+    "api_key_file=key.txt",
+    "https://h/a?tokenizer=x&keys=2",
+    "mail a@b.org, see http://h/x",
+)
+
+
+@pytest.mark.parametrize("text", [*SECRETS, *NO_SECRETS])
+def test_secrets_in_text(text):
+    shown = re.sub(r"(Bearer P W|(u:)?P@?W(%3D)?)", "***", text)
     assert redacted(text) == shown
     assert redacted({"a": [text, {text: (text,)}]}) == {"a": [shown, {shown: (shown,)}]}
     assert str(DataError(text)) == shown
 
 
 def test_secrets_in_options():
-    options = {
-        "extra": {
-            "api_key": "PW",
-            "nested": [{"password": "PW", "max_tokens": 3, "stop_token": "x"}],
-        },
-        "n": 1,
-    }
-    shown = {
-        "extra": {
-            "api_key": "***",
-            "nested": [{"password": "***", "max_tokens": 3, "stop_token": "x"}],
-        },
-        "n": 1,
-    }
-    assert redacted(options) == shown
+    def options(secret):
+        nested = [{"password": secret, "max_tokens": 3, "stop_token": "x"}]
+        return {"extra": {"api_key": secret, "nested": nested}, "n": 1}
+
+    assert redacted(options("PW")) == options("***")
     assert redacted({"api_key": None, "token": ""}) == {"api_key": None, "token": ""}
 
 
@@ -317,15 +275,8 @@ def files_at_a_url(folder):
         def log_message(self, *_):
             pass
 
-    running = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=running.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{running.server_port}"
-    finally:
-        running.shutdown()
-        thread.join()
-        running.server_close()
+    with serving(Handler) as address:
+        yield address
 
 
 def test_a_signed_url_is_read_and_its_signature_is_kept_nowhere(with_canary, tmp_path):
@@ -337,41 +288,28 @@ def test_a_signed_url_is_read_and_its_signature_is_kept_nowhere(with_canary, tmp
     write_outputs(served)
     with files_at_a_url(served) as url:
         source = f"{url}/outputs.jsonl?X-Amz-Signature={CANARY}&token={CANARY}&name=/a.jsonl"
-        score = ("--ladders", "demo/summarization", "--out")
-        code, printed = with_canary(work, "score", source, *score, "scored.jsonl")
-        assert code == 0, printed
-        code, printed = with_canary(work, "score", source, *score, "folder")
-        assert code == 0, printed
-        code, printed = with_canary(work, "score", source, *score, "folder")
-        assert (code, "1 from earlier runs" in printed) == (0, True), printed
-        code, printed = with_canary(
-            work, "score", source.replace("outputs", "none"), *score, "x.jsonl"
-        )
-        assert (code, "?X-Amz-Signature=***&token=***&name=/a.jsonl: no " in printed) == (
-            2,
-            True,
-        ), printed
-        address = url.replace("//", f"//u:{CANARY}@")
-        code, printed = with_canary(work, "score", f"{address}/a.jsonl", *score, "x.jsonl")
-        assert (code, "the URL contains a password" in printed) == (2, True), printed
+        none = source.replace("outputs", "none")
+        password = url.replace("//", f"//u:{CANARY}@")
+        for source_and_out, expected, said in (
+            (f"{source} --out scored.jsonl", 0, ""),
+            (f"{source} --out folder", 0, ""),
+            (f"{source} --out folder", 0, "1 from earlier runs"),
+            (f"{none} --out x.jsonl", 2, "?X-Amz-Signature=***&token=***&name=/a.jsonl: no "),
+            (f"{password}/a.jsonl --out x.jsonl", 2, "the URL contains a password"),
+        ):
+            code, printed = with_canary(work, f"score {LADDERS} {source_and_out}")
+            assert code == expected, printed
+            assert said in printed
 
 
-@pytest.mark.skipif("openai" not in BACKENDS, reason="there is no backend openai")
 def test_a_key_in_extra_is_sent_and_kept_nowhere(with_canary, tmp_path):
     write_outputs(tmp_path)
-    extra = json.dumps({"api_key": CANARY, "top_k": 3})
+    extra = json.dumps({"api_key": CANARY, "top_k": 3}, separators=(",", ":"))
     with server(200) as (url, _):
-        options = (
-            "--judge",
-            "openai:m",
-            "--judge-option",
-            f"base_url={url}",
-            "--judge-option",
-            f"extra={extra}",
-        )
-        for out in ("scored.jsonl", "folder"):
-            assert with_canary(tmp_path, *SCORE[:4], "--out", out, *options)[0] in (0, 1, 3)
-        twice = with_canary(tmp_path, *SCORE, *options, "--judge-option", f"extra={extra}")
+        options = f"--judge openai:m --judge-option base_url={url} --judge-option extra={extra}"
+        for line in (SCORE, INTO_A_FOLDER):
+            assert with_canary(tmp_path, line, options)[0] in (0, 1, 3)
+        twice = with_canary(tmp_path, SCORE, options, f"--judge-option extra={extra}")
         assert (twice[0], "given twice" in twice[1]) == (2, True)
     judge = connect("openai:m", base_url="http://127.0.0.1:9/v1", extra=extra)
     judge._capabilities = Capabilities(mode="top", top=5)

@@ -24,17 +24,11 @@ ONE = {"ladders": "demo/story", "dimensions": ["coherence"]}
 
 def by_length(questions):
     """The longer text is better, for certain; equal lengths are a tie."""
-    answers = []
-    for question in questions:
-        difference = len(question.output) - len(question.reference)
-        answers.append(
-            {
-                "win": float(difference > 0),
-                "loss": float(difference < 0),
-                "tie": float(difference == 0),
-            }
-        )
-    return answers
+    differences = [len(each.output) - len(each.reference) for each in questions]
+    return [
+        {"win": float(each > 0), "loss": float(each < 0), "tie": float(each == 0)}
+        for each in differences
+    ]
 
 
 def test_it_is_asked_about_each_rung_and_its_answers_become_scores():
@@ -63,36 +57,26 @@ def test_it_is_asked_about_each_rung_and_its_answers_become_scores():
 
 
 def test_the_same_function_in_score_scorer_evaluate_certify_and_audit(tmp_path):
-    scored = refladder.score(ROWS, judge=by_length, **ONE)
+    out = tmp_path / "out.jsonl"
+    scored = refladder.score(ROWS, judge=by_length, out=out, **ONE)
+    options = json.loads((tmp_path / "out.jsonl.run.json").read_text())["options"]
+    assert options["judge"] == FunctionJudge(by_length).fingerprint
     scores = refladder.Scorer(judge=by_length, **ONE).score(TEXTS, context_id="story-01")
     assert [score.value for score in scores] == [row["coherence_score"] for row in scored]
     # Both texts are shorter than every rung, and a text that loses to all has the lowest grade of the scale 1 to 5.
     assert [score.grade for score in scores] == [1, 1]
-    settings = refladder.MethodSettings()
     evaluation = refladder.evaluate(
-        "demo/story",
-        ladders="demo/story",
-        judge=by_length,
-        methods=["ladder", "win-ratio"],
-        settings=settings,
+        "demo/story", ladders="demo/story", judge=by_length, methods=["ladder", "win-ratio"]
     )
     assert {row.method for row in evaluation.rows} >= {"ladder", "win-ratio"}
     certificate = refladder.certify(STORY, judge=by_length)
     assert "function:by_length@" in certificate["judge"]["fingerprint"]
-    rows = refladder.audit(STORY, judge=by_length)
     # Of two rungs the longer one wins in both orders: half of the wins are in each position.
-    assert (
-        next(
-            row["value"]
-            for row in rows
-            if row["measure"] == "P(target)" and row["dimension"] == "all"
-        )
-        == 0.5
-    )
-    kept = tmp_path / "out.jsonl"
-    refladder.score(ROWS, judge=by_length, out=kept, **ONE)
-    options = json.loads((tmp_path / "out.jsonl.run.json").read_text())["options"]
-    assert options["judge"] == FunctionJudge(by_length).fingerprint
+    shares = {
+        (row["measure"], row["dimension"]): row["value"]
+        for row in refladder.audit(STORY, judge=by_length)
+    }
+    assert shares["P(target)", "all"] == 0.5
 
 
 def test_its_name_is_that_of_the_function_with_a_digest_of_its_source_or_the_users():
@@ -104,25 +88,17 @@ def test_its_name_is_that_of_the_function_with_a_digest_of_its_source_or_the_use
 
     named.fingerprint = "gpt-4o, prompt 3"
     assert FunctionJudge(named).fingerprint == "function:gpt-4o, prompt 3"
-    check_backend_writes_nothing(FunctionJudge(named))
-
-
-def check_backend_writes_nothing(backend):
-    with pytest.raises(UsageError, match="named is a function that judges and writes no texts"):
-        check_backend(backend)
+    message = "named is a function that judges and writes no texts"
+    with pytest.raises(UsageError, match=message):
+        check_backend(FunctionJudge(named))
 
 
 @pytest.mark.parametrize("name", ["a|b", "two\nlines", "", 3])
 def test_a_name_that_no_signature_can_hold(name):
-    def judge(questions):
-        return by_length(questions)
-
+    judge = functools.partial(by_length)
     judge.fingerprint = name
-    with pytest.raises(
-        UsageError,
-        match=r"judge.fingerprint must be one line of text without '\|', found "
-        + re.escape(repr(name)),
-    ):
+    message = f"fingerprint must be one line of text without '|', found {name!r}"
+    with pytest.raises(UsageError, match=re.escape(message)):
         refladder.Scorer(judge=judge, **ONE)
 
 
@@ -132,52 +108,48 @@ def test_what_has_no_source_of_its_own_needs_a_name():
     def over_a_variable(questions):
         return [{"win": 1 / outer, "loss": 1 / outer, "tie": 1 / outer} for _ in questions]
 
-    with pytest.raises(
-        UsageError,
-        match="over_a_variable: it uses 'outer' from around it, so nothing identifies it; name it",
-    ):
+    around = "over_a_variable: it uses 'outer' from around it, so nothing identifies it; name it"
+    with pytest.raises(UsageError, match=around):
         refladder.Scorer(judge=over_a_variable, **ONE)
     partial = functools.partial(by_length)
-    with pytest.raises(
-        UsageError,
-        match=r"partial: its source cannot be read, so nothing identifies it; name it: JUDGE\.fingerprint = 'NAME'",
-    ):
+    unread = r"partial: its source cannot be read, so nothing identifies it; name it: JUDGE\.fingerprint = 'NAME'"
+    with pytest.raises(UsageError, match=unread):
         refladder.Scorer(judge=partial, **ONE)
     partial.fingerprint = "by length"
-    assert (
-        refladder.Scorer(judge=partial, **ONE).score(TEXTS, context_id="story-01")[0].reason is None
-    )
+    (score, _) = refladder.Scorer(judge=partial, **ONE).score(TEXTS, context_id="story-01")
+    assert score.reason is None
+
+
+def shares(win, loss, tie):
+    return {"win": win, "loss": loss, "tie": tie}
+
+
+NO_ANSWER = "; an answer has the probabilities of win, loss and tie"
 
 
 @pytest.mark.parametrize(
     ("answer", "reason"),
     [
-        (None, "by_hand gave None; an answer has the probabilities of win, loss and tie"),
-        ("win", "by_hand gave 'win'; an answer has the probabilities of win, loss and tie"),
-        ({"win": 1.0, "loss": 0.0}, "by_hand gave None as the probability of tie"),
-        ({"win": math.nan, "loss": 0.5, "tie": 0.5}, "by_hand gave nan as the probability of win"),
-        ({"win": 1.5, "loss": 0.0, "tie": -0.5}, "by_hand gave 1.5 as the probability of win"),
-        ({"win": "0.5", "loss": 0.5, "tie": 0.0}, "by_hand gave '0.5' as the probability of win"),
-        ({"win": True, "loss": 0.0, "tie": 0.0}, "by_hand gave True as the probability of win"),
-        (
-            {"win": 0.5, "loss": 0.5, "tie": 0.5},
-            "by_hand gave probabilities that add to 1.5, not 1",
-        ),
-        ({"win": 0.0, "loss": 0.0, "tie": 0.0}, "by_hand gave probabilities that add to 0, not 1"),
+        (None, f"None{NO_ANSWER}"),
+        ("win", f"'win'{NO_ANSWER}"),
+        ({"win": 1.0, "loss": 0.0}, "None as the probability of tie"),
+        (shares(math.nan, 0.5, 0.5), "nan as the probability of win"),
+        (shares(1.5, 0.0, -0.5), "1.5 as the probability of win"),
+        (shares("0.5", 0.5, 0.0), "'0.5' as the probability of win"),
+        (shares(True, 0.0, 0.0), "True as the probability of win"),  # noqa: FBT003
+        (shares(0.5, 0.5, 0.5), "probabilities that add to 1.5, not 1"),
+        (shares(0.0, 0.0, 0.0), "probabilities that add to 0, not 1"),
     ],
 )
 def test_a_wrong_answer_leaves_its_row_unparsed(answer, reason):
     def by_hand(questions):
-        return [
-            answer if each.output == TEXTS[1] else {"win": 0.2, "loss": 0.3, "tie": 0.5}
-            for each in questions
-        ]
+        return [answer if each.output == TEXTS[1] else shares(0.2, 0.3, 0.5) for each in questions]
 
     by_hand.fingerprint = "by hand"
     scored = refladder.score(ROWS, judge=by_hand, any_judge=True, **ONE)
     assert scored[0]["coherence_note"] is None
     assert scored[1]["coherence_score"] is None
-    assert reason in scored[1]["coherence_note"]
+    assert f"by_hand gave {reason}" in scored[1]["coherence_note"]
 
 
 def test_rounded_probabilities_are_those_of_their_sum():
@@ -193,31 +165,29 @@ def fails(questions):
     return json.loads("\n".join(question.dimension for question in questions))
 
 
-@pytest.mark.parametrize(
-    ("judge", "message"),
-    [
-        (
-            lambda questions: by_length(questions)[1:],
-            "returned 23 answers for 24 questions; return a list with one answer for each, in order",
-        ),
-        (
-            lambda _: None,
-            "returned NoneType for 24 questions; return a list with one answer for each, in order",
-        ),
-        (
-            lambda _: {"win": 1, "loss": 0, "tie": 0},
-            "returned dict for 24 questions; return a list",
-        ),
-        (
-            fails,
-            r"raised JSONDecodeError: Expecting value: line 1 column 1 \(char 0\) \(test_judge_functions.py:\d+\)$",
-        ),
-    ],
-)
+ONE_EACH = "return a list with one answer for each, in order"
+FAULTS = [
+    (
+        lambda questions: by_length(questions)[1:],
+        f"returned 23 answers for 24 questions; {ONE_EACH}",
+    ),
+    (lambda _: None, f"returned NoneType for 24 questions; {ONE_EACH}"),
+    (lambda _: {"win": 1, "loss": 0, "tie": 0}, "returned dict for 24 questions; return a list"),
+    (
+        fails,
+        r"raised JSONDecodeError: Expecting value: line 1 column 1 \(char 0\) \(test_judge_functions.py:\d+\)$",
+    ),
+]
+
+
+@pytest.mark.parametrize(("judge", "message"), FAULTS)
 def test_what_is_the_functions_fault_ends_the_run(judge, message):
     judge.fingerprint = "mine"
     with pytest.raises(BackendError, match="^function:mine " + message):
         refladder.score(ROWS, judge=judge, **ONE)
+
+
+NO_TEXTS = "by_length is a function that judges and writes no texts"
 
 
 @pytest.mark.parametrize(
@@ -225,10 +195,7 @@ def test_what_is_the_functions_fault_ends_the_run(judge, message):
     [
         ({"judge": 5}, "judge=5: must be a name, a backend or a function"),
         ({"judge": by_length, "yes_no": True}, "by_length is a function that compares two texts"),
-        (
-            {"judge": by_length, "answers": 3},
-            "by_length is a function that judges and writes no texts",
-        ),
+        ({"judge": by_length, "answers": 3}, NO_TEXTS),
         (
             {"judge": by_length, "judge_options": {"dtype": "x"}},
             "options dtype for a backend that is open already",
@@ -241,5 +208,5 @@ def test_what_a_function_cannot_do(arguments, message):
 
 
 def test_it_writes_no_ladders():
-    with pytest.raises(UsageError, match="by_length is a function that judges and writes no texts"):
+    with pytest.raises(UsageError, match=NO_TEXTS):
         refladder.evaluate("demo/story", judge=by_length)

@@ -44,6 +44,11 @@ def test_another_total_starts_another_estimate(monkeypatch):
     bar(0, 24, "judge check before the first row", 1)
     bar(0, 10, "", 4)  # from now on: 2 prompts are half a row in 10 s, so 9.5 more in 190 s
     assert bar.line(160.0) == "writing: 0 of 10 (about 3 min left)"
+    bar = lines()
+    bar(4, 24)
+    bar(4, 12)  # the 4 of before are not counted: 2 more in 10 s, so 6 more in 30 s
+    bar(6, 12)
+    assert bar.line(160.0) == "writing: 6 of 12 (about 30 s left)"
 
 
 def test_a_line_without_an_answer_says_so_and_shows_notes():

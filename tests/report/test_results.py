@@ -23,6 +23,10 @@ ROWS = [
 ]
 
 
+TABLE = {"table", "caption", "thead", "tbody", "tr", "th", "td"}
+TAGS = {*TABLE, "p", "dl", "dt", "dd"}
+
+
 class Tags(HTMLParser):
     def __init__(self, text):
         super().__init__()
@@ -105,19 +109,7 @@ def test_results_print_the_tables_of_their_command(name):
     assert len(text) < 4000
     shown = Tags(result._repr_html_())
     assert words in "".join(shown.cells)
-    assert set(shown.tags) <= {
-        "p",
-        "table",
-        "caption",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "dl",
-        "dt",
-        "dd",
-    }
+    assert set(shown.tags) <= TAGS
 
 
 WITH_FILES = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from refladder.errors import plural
-from refladder.report.rendering import short
 from refladder.report.summary import (
     beyond_lines,
     cost_words,
@@ -24,25 +23,15 @@ def test_a_run_without_faults_is_one_line():
     ]
 
 
-@pytest.mark.parametrize(
-    ("report", "lines"),
-    [
-        (
-            ScoreReport(rows=1, judgments=1, unscored={"wit": 1}),
-            ["1 row, 1 score missing; 1 judgment (0 reused, 0 unparsed)"],
-        ),
-        (
-            ScoreReport(rows=1, judgments=1, cut=1, disagreements=0, order_pairs=1),
-            [
-                "1 row, 0 scores missing; 1 judgment (0 reused, 0 unparsed)",
-                "Context truncated in 1 of 1 judgment, to fit the judge. See NAME_note of the rows.",
-                "order inconsistency: 0.0% of 1 pair",
-            ],
-        ),
-    ],
-)
-def test_one_of_a_thing_is_singular(report, lines):
-    assert summary_lines(report) == lines
+def test_one_of_a_thing_is_singular():
+    report = ScoreReport(rows=1, judgments=1, unscored={"wit": 1})
+    assert summary_lines(report) == ["1 row, 1 score missing; 1 judgment (0 reused, 0 unparsed)"]
+    report = ScoreReport(rows=1, judgments=1, cut=1, disagreements=0, order_pairs=1)
+    assert summary_lines(report) == [
+        "1 row, 0 scores missing; 1 judgment (0 reused, 0 unparsed)",
+        "Context truncated in 1 of 1 judgment, to fit the judge. See NAME_note of the rows.",
+        "order inconsistency: 0.0% of 1 pair",
+    ]
 
 
 def test_a_count_agrees_with_its_noun():
@@ -155,8 +144,3 @@ def test_unknown_tokens_are_not_invented():
     unknown = {**USED, "prompt_tokens": None}
     assert spent_lines([unknown]) == []
     assert cost_words(unknown) == "3 calls, 1,200 prompt characters (tokens not known)"
-
-
-def test_short_texts_are_one_line():
-    assert short("a\n b\tc", 5) == "a b c"
-    assert short("abcdef", 4) == "abc…"
