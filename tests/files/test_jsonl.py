@@ -97,11 +97,20 @@ OTHER = RATING.replace("1.0", "2.5")
             "rating/2, of another version of refladder; this one reads rating/1, so make the file a",
         ),
         (RATING.replace("rating/1", "x"), 'expected a line with "schema": "rating/1", found \'x\''),
-        (RATING.replace('"c"', "7"), "rating/1 field 'rater': Input should be a valid string"),
+        (
+            RATING.replace('"c"', "7"),
+            "rating/1 field 'rater': Input should be a valid string, found 7",
+        ),
         (RATING.replace('"rater"', '"ratter"'), "rating/1 field 'rater': Field required"),
         (RATING.replace("}", ',"more":1}'), "rating/1 field 'more': Unexpected keyword argument"),
-        (RATING.replace("1.0", "NaN"), "rating/1 field 'value': Input should be a finite number"),
-        (RATING.replace("1.0", '"1"'), "rating/1 field 'value': Input should be a valid number"),
+        (
+            RATING.replace("1.0", "NaN"),
+            "rating/1 field 'value': Input should be a finite number, found nan",
+        ),
+        (
+            RATING.replace("1.0", '"1"'),
+            "rating/1 field 'value': Input should be a valid number, found '1'",
+        ),
         (RATING[:-20], "not JSON (EOF while parsing"),
         (f"{RATING},{OTHER}", "not JSON"),
         ("x" + RATING, "not JSON (Expecting value: line 1 column 1 (char 0))"),

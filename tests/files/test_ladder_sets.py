@@ -96,22 +96,38 @@ def changed(*records, **fields):
             f"{PLACE} has a dimension that is not in dimensions.jsonl{ADD}",
         ),
         ("contexts", CONTEXTS[1:], f"{PLACE} has a context that is not in contexts.jsonl{ADD}"),
-        ("contexts", changed(*CONTEXTS, task="dialogue"), f"{PLACE} has task 'story', its context"),
-        ("ladders", changed(FIRST, rungs=BACKWARDS), f"{PLACE} has levels [5, 4, 3, 2, 1]; they"),
+        (
+            "contexts",
+            changed(*CONTEXTS, task="dialogue"),
+            f"{PLACE} has task 'story', its context 'dialogue'; correct one of them",
+        ),
+        (
+            "ladders",
+            changed(FIRST, rungs=BACKWARDS),
+            f"{PLACE} has levels [5, 4, 3, 2, 1]; they must be 1, 2, ..., N",
+        ),
         ("ladders", changed(FIRST, rungs=()), f"{PLACE} has levels []; they must be 1, 2, ..., N"),
         (
             "ladders",
             [LADDERS[1], *changed(FIRST, rungs=FIRST.rungs[:3])],
             f"{PLACE} has 3 rungs, the first ladder 5; a set must have one number of rungs",
         ),
-        ("contexts", changed(*CONTEXTS, CONTEXTS[0]), "context 'story-01' appears twice; remove"),
+        (
+            "contexts",
+            changed(*CONTEXTS, CONTEXTS[0]),
+            "context 'story-01' appears twice; remove one",
+        ),
         ("dimensions", [COHERENCE, COHERENCE], "dimension 'coherence' appears twice; remove one"),
-        ("dimensions", changed(COHERENCE, high=1.0), "the scale of 'coherence' goes from 1 to 1"),
+        (
+            "dimensions",
+            changed(COHERENCE, high=1.0),
+            "the scale of 'coherence' goes from 1 to 1; low must be less than high",
+        ),
     ],
 )
 def test_ladders_that_are_not_one_scale(part, records, message):
     parts = {"dimensions": SET.dimensions, "contexts": CONTEXTS, "ladders": LADDERS, part: records}
-    with pytest.raises(UsageError, match=f"^x: {re.escape(message)}"):
+    with pytest.raises(UsageError, match=f"^x: {re.escape(message)}$"):
         ladder_set("x", **parts)
 
 

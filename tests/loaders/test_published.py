@@ -62,13 +62,29 @@ def test_a_wrong_folder_is_refused_with_its_place(tmp_path):
 @pytest.mark.parametrize(
     ("part", "changes", "message"),
     [
-        ("outputs", {"context_id": "z"}, "output 'a/s' refers to context 'z', which does not"),
+        (
+            "outputs",
+            {"context_id": "z"},
+            "output 'a/s' refers to context 'z', which does not exist",
+        ),
         ("ratings", {"output_id": "z"}, "a rating refers to output 'z', which does not exist"),
         ("ratings", {"dimension": "z"}, "a rating refers to dimension 'z', which does not exist"),
         ("ratings", {"value": 6.0}, "output 'a/s' is rated 6 on clarity, outside the scale 1 to 5"),
-        ("ratings", {"value": math.nan}, "output 'a/s' is rated nan on clarity, outside the scale"),
-        ("dimensions", {"description": " "}, "dimension 'clarity' has no description; writer and"),
-        ("dimensions", {"low": 5.0}, "dimension 'clarity' has the scale 5 to 5; low must be below"),
+        (
+            "ratings",
+            {"value": math.nan},
+            "output 'a/s' is rated nan on clarity, outside the scale 1 to 5",
+        ),
+        (
+            "dimensions",
+            {"description": " "},
+            "dimension 'clarity' has no description; writer and judge need one",
+        ),
+        (
+            "dimensions",
+            {"low": 5.0},
+            "dimension 'clarity' has the scale 5 to 5; low must be below high",
+        ),
         ("contexts", {"text": "\n"}, "context 'a' has no text"),
     ],
 )

@@ -132,10 +132,16 @@ def test_what_may_be_left_out(load):
         ([{"contxt": "c"}], r":1: no column 'context'; did you mean 'contxt'\? It has: contxt; m"),
         ([{"context": "c"}], r":1: no column 'output'; It has: context; map .* output=COLUMN$"),
         ([ROW, {"context": "c", "system": "s"}], r":2: no column 'output'; It has: context"),
-        ([{**ROW, "contextid": "1"}], r":1: column 'contextid' looks like the field 'context_id'"),
+        (
+            [{**ROW, "contextid": "1"}],
+            r":1: column 'contextid' looks like the field 'context_id'; map it with context_id=cont",
+        ),
         ([{**ROW, "context": " "}], r":1: the text of context '\w{16}' is empty; remove the row$"),
         ([{**ROW, "clarity": 9}], r":1: clarity is rated 9, outside the scale 1 to 5$"),
-        ([{**ROW, "clarity": [3, "good"]}], r":1: column 'clarity': expected a finite number"),
+        (
+            [{**ROW, "clarity": [3, "good"]}],
+            r":1: column 'clarity': expected a finite number, found 'good'$",
+        ),
         ([{**ROW, "clarity": 10**400}], r":1: not JSON \(a whole number of 401 characters\)"),
         (
             [ROW, {**ROW, "output": "another"}],
@@ -149,7 +155,10 @@ def test_what_may_be_left_out(load):
             [{**ROW, "clarity": 3, "rater": "ann"}] * 2,
             r":2: rater 'ann' rated output '\w+/alpha' on clarity at .*:1 already; keep one$",
         ),
-        ([{**ROW, "clarity": [3, 4], "rater": "ann"}], r":1: 2 ratings in a row of rater 'ann'; a"),
+        (
+            [{**ROW, "clarity": [3, 4], "rater": "ann"}],
+            r":1: 2 ratings in a row of rater 'ann'; a row has those of one rater$",
+        ),
     ],
 )
 def test_a_wrong_row_is_refused_with_its_place(load, rows, message):

@@ -144,6 +144,8 @@ SLOT_LINE = COMPARE.split("\n")[1]
 IN_ORDER = "[labels] for win, loss, tie in this order, found"
 WORDS = "must be different non-empty strings without surrounding spaces, found"
 NO_PREFIX = "answer_prefix must be one line of text without surrounding spaces, found"
+COMPARE_HAS = "Role 'compare' has: context, background, dimension, description, reference, target"
+UNKNOWN_ANSWER = "so the judge does not know this answer; add it to the text"
 NO_HEAD = ":1: a template starts with a TOML head between two lines of +++"
 SLOT_NAMES = (
     ": slots in the head must list the slots of the text in the order of their first use: "
@@ -172,13 +174,22 @@ def with_prefix(prefix):
         ("\n" + COMPARE, NO_HEAD),
         ("+++\n+++", NO_HEAD),
         (with_label("Worse"), ":6: the head is not TOML ("),
-        (edited("[labels]", "[label]"), ": unknown key 'label' in the head; known: slots, label"),
+        (
+            edited("[labels]", "[label]"),
+            ": unknown key 'label' in the head; known: slots, labels, claims, answer_prefix",
+        ),
         (edited('"context", "dim', '"dim'), f"{SLOT_NAMES} ['dimension', 'description', 'ref"),
         (edited(SLOT_LINE, "slots = 3"), f"{SLOT_NAMES} 3"),
         (edited(SLOT_LINE, ""), f"{SLOT_NAMES} None"),
-        (with_slot("{{targt}}"), ":13: unknown slot {{targt}}; did you mean {{target}}? Role "),
-        (with_slot("{{xyz}}"), ":13: unknown slot {{xyz}}; Role 'compare' has: context, "),
-        (edited("{{reference}}", "something"), ": slot {{reference}} is not in the text; role 'c"),
+        (
+            with_slot("{{targt}}"),
+            f":13: unknown slot {{{{targt}}}}; did you mean {{{{target}}}}? {COMPARE_HAS}",
+        ),
+        (with_slot("{{xyz}}"), f":13: unknown slot {{{{xyz}}}}; {COMPARE_HAS}"),
+        (
+            edited("{{reference}}", "something"),
+            ": slot {{reference}} is not in the text; role 'compare' needs it",
+        ),
         (with_slot("{{tar-get}}"), ":13: '{{tar-get}}' is not a slot; a slot is written {{name}}"),
         (with_slot("{{ target | upper }}"), ":13: '{{ target | upper }}' is not a slot"),
         (with_slot("{{target}"), ":13: '{{target}' is not a slot"),
@@ -199,8 +210,14 @@ def with_prefix(prefix):
             (with_prefix(prefix), f": {NO_PREFIX} ")
             for prefix in ('"Answer: "', '" Answer:"', "3", '"a\\nb"', '["a"]')
         ],
-        (edited('"Similar"', '"Equal"'), ":9: the text does not name the label 'Equal', so the"),
-        (edited("[labels]", '[claims]\nwin = "x"\n[labels]'), ": role 'compare' has no [claims]"),
+        (
+            edited('"Similar"', '"Equal"'),
+            f":9: the text does not name the label 'Equal', {UNKNOWN_ANSWER}",
+        ),
+        (
+            edited("[labels]", '[claims]\nwin = "x"\n[labels]'),
+            ": role 'compare' has no [claims], found {'win': 'x'}",
+        ),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_place(write, text, message):
@@ -291,6 +308,7 @@ def test_check_folder_reads_every_file_and_list_templates_merges_them(write):
     assert load_template("story", "compare") not in merged
 
 
+NEW = "A new task needs a less similar name"
 NOT_NAMED = ": not named TASK/ROLE.md, so no prompt would use it; move or rename it"
 
 
@@ -302,11 +320,17 @@ NOT_NAMED = ": not named TASK/ROLE.md, so no prompt would use it; move or rename
         ("story/compare.txt", f"/story/compare.txt{NOT_NAMED}"),
         ("story/compare.md~", f"/story/compare.md~{NOT_NAMED}"),
         ("story/old/compare.md", f"/story/old/compare.md{NOT_NAMED}"),
-        ("summarisation/compare.md", "unknown task 'summarisation'; did you mean 'summarization'"),
-        ("dialog/compare.md", "dialog: unknown task 'dialog'; did you mean 'dialogue'? A new task"),
+        (
+            "summarisation/compare.md",
+            f"unknown task 'summarisation'; did you mean 'summarization'? {NEW}",
+        ),
+        ("dialog/compare.md", f"dialog: unknown task 'dialog'; did you mean 'dialogue'? {NEW}"),
         ("Story/compare.md", "/Story: unknown task 'Story'; did you mean 'story'?"),
         ("data_to_text/best.md", "unknown task 'data_to_text'; did you mean 'data-to-text'?"),
-        ("my+task/compare.md", "my+task: a task name consists of letters, digits, - _ and ., fou"),
+        (
+            "my+task/compare.md",
+            "my+task: a task name consists of letters, digits, - _ and ., found 'my+task'",
+        ),
     ],
 )
 def test_check_folder_refuses_files_that_no_prompt_would_use(write, name, message):

@@ -288,7 +288,10 @@ def test_a_judgments_file_is_continued_and_rescored(tmp_path, write_jsonl):
 
 
 FORMS = "use a number of 0 or more, stated, or stated:K"
-NUMBER = "choose one of them, or give answers a number"
+NUMBER = "give answers a number"
+NEXT = f"choose one of them, or {NUMBER}"
+NO_ORDERS = "leave out both_orders, or use stated:2"
+ORDERS = "different orders, and ladders of"
 
 
 @pytest.mark.parametrize(
@@ -296,22 +299,31 @@ NUMBER = "choose one of them, or give answers a number"
     [
         ({"answers": "twice"}, f"answers 'twice': {FORMS}"),
         ({"answers": "stated:0"}, f"answers 'stated:0': {FORMS}"),
-        ({"rule": "hard-votes"}, f"answers stated supports only the rules {RULES}, found"),
+        (
+            {"rule": "hard-votes"},
+            f"answers stated supports only the rules {RULES}, found 'hard-votes'; {NEXT}",
+        ),
         ({"yes_no": True}, "answers stated asks no yes/no questions; leave out yes_no"),
-        ({"both_orders": True}, "answers stated shows all rungs in one prompt, so pairs have no"),
-        ({"answers": "stated:9"}, "answers stated:9 asks in 9 different orders, and ladders of 5"),
+        (
+            {"both_orders": True},
+            f"answers stated shows all rungs in one prompt, so pairs have no orders; {NO_ORDERS}",
+        ),
+        (
+            {"answers": "stated:9"},
+            f"answers stated:9 asks in 9 {ORDERS} 5 rungs are shown in 8; use stated:8",
+        ),
         (
             {"answers": "stated:3", "ladders": set_of([[1.0, 2.0]])},
-            "answers stated:3 asks in 3 different orders, and ladders of 2 rungs are shown in 2; use",
+            f"answers stated:3 asks in 3 {ORDERS} 2 rungs are shown in 2; use stated:2",
         ),
         (
             {"ladders": set_of([[float(level) for level in range(27)]])},
-            "answers stated names rungs by 26 letters, and the ladders have 27 rungs; give answers a",
+            f"answers stated names rungs by 26 letters, and the ladders have 27 rungs; {NUMBER}",
         ),
     ],
 )
 def test_settings_that_do_not_go_with_stated_probabilities(settings, message):
-    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):
         scored(Stating(None), **settings)
 
 

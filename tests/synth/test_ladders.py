@@ -262,8 +262,14 @@ BUILT = "; contexts are 'c1', ..., and dimensions coherence"
         ({"attempts": 0}, "attempts, the maximum for each rung, must be 1 or more, found 0"),
         ({"contexts": []}, "no contexts to build ladders for; give at least one"),
         ({"dimensions": []}, "no dimensions to build ladders for; give at least one"),
-        ({"contexts": [CONTEXT] * 2}, "context 'c1' is given 2 times; each context may be given"),
-        ({"dimensions": [DIMENSION] * 2}, "dimension 'coherence' is given 2 times; each dimension"),
+        (
+            {"contexts": [CONTEXT] * 2},
+            "context 'c1' is given 2 times; each context may be given once",
+        ),
+        (
+            {"dimensions": [DIMENSION] * 2},
+            "dimension 'coherence' is given 2 times; each dimension may be given once",
+        ),
         (human({1: "a"}, "c9"), f"context 'c9', dimension 'coherence': {NOT_BUILT}{BUILT}"),
         (
             {"human": {("c1", "length"): {1: "a"}, ("c8", "coherence"): {1: "a"}}},
@@ -272,14 +278,17 @@ BUILT = "; contexts are 'c1', ..., and dimensions coherence"
         (human({6: "a"}), "dimension 'coherence': level 6 is not between 1 and 5"),
         (human({0: "a"}), "dimension 'coherence': level 0 is not between 1 and 5"),
         (human({2: " \n"}), "dimension 'coherence': the text of level 2 is empty"),
-        (human({2: "Rain.", 4: " rain."}), "levels 2 and 4 are the same text; give different"),
+        (
+            human({2: "Rain.", 4: " rain."}),
+            "levels 2 and 4 are the same text; give different texts",
+        ),
     ],
 )
 def test_a_wrong_request_is_refused_before_the_backend_is_asked(
     build, changes, message, recording, tmp_path
 ):
     backend, journal = recording([]), tmp_path / "journal"
-    with pytest.raises(UsageError, match=re.escape(message)):
+    with pytest.raises(UsageError, match=f"{re.escape(message)}$"):
         build(backend, journal=journal, **changes)
     assert backend.batches == []
     assert not journal.exists()
