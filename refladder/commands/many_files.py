@@ -164,7 +164,8 @@ def score_many_files(
         )
         if wanted is not None and workers.number < wanted and files:
             events.notice(f"only {plural(files, 'file')} to score for {wanted} workers")
-        options, budget = task.judge_options, task.budget
+        options = task.judge_options
+        budget = task.budget
         if task.judge.startswith("openai:"):
             options = share_of_limits(options, workers.number)
         if budget is not None and workers.number > 1:

@@ -239,8 +239,11 @@ def _continued(
 
 
 def _differs(name: str, settings: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    one, other = settings.get(name), before.get(name)
-    return scale_of(one) != scale_of(other) if name == "ladders" else one != other
+    one = settings.get(name)
+    other = before.get(name)
+    if name == "ladders":
+        return scale_of(one) != scale_of(other)
+    return bool(one != other)
 
 
 def _finished(

@@ -251,7 +251,11 @@ class Worker:
 
         `signature` is that of the files before. `usd` is what a worker that died had spent of the budget.
         """
-        counts, error, stops, checks, own = None, None, False, [], ""
+        counts: Counts | None = None
+        error: RefladderError | None = None
+        stops = False
+        checks: list[JudgeCheck] = []
+        own = ""
         try:
             if not self._opened and self._budget is not None:
                 self._budget.spent = usd
@@ -368,8 +372,10 @@ class Worker:
 
     def _scored(self, file: ScoredFile) -> Counts:
         """Score a file aside; if no row is missing and the input is unchanged, give the output its final name."""
-        task, folder = self._task, self._folder
-        out, judged = folder.work_file(file.name), judgments_name(file.name)
+        task = self._task
+        folder = self._folder
+        out = folder.work_file(file.name)
+        judged = judgments_name(file.name)
         judgments = folder.fetched(judged) if task.judgments else None
         spec = ScoreSpec(
             asked=task if self._student is not None else self._asked,

@@ -211,7 +211,8 @@ class Verdicts:
         self, judgments: Sequence[Judgment], blocks: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], tuple[float, float]]:
         """Return the interval of each score over orders, by row and number of the dimension; their spread goes to `report`."""
-        each, anchors = self.run.compared, max(len(self.run.anchors), 1)
+        each = self.run.compared
+        anchors = max(len(self.run.anchors), 1)
         found = {}
         for number, dimension in enumerate(self.run.dimensions):
             human = dimension.low, dimension.high
@@ -278,7 +279,8 @@ class LadderScorer:
         dimensions: Sequence[Dimension] | None = None,
         sampling: Sampling | None = None,
     ) -> None:
-        answers, stated, prompts = asked.sampled, asked.stated, asked.prompts
+        answers = asked.sampled
+        stated = asked.stated
         if dimensions is None:
             dimensions = choose_dimensions(ladders.dimensions, asked.dimensions)
         self.ladders = ladders
@@ -298,7 +300,7 @@ class LadderScorer:
             check_orders(stated, ladders.rungs)
             role = "stated-shared" if ladders.anchors else "stated"
         self.template = judging_template(
-            judge_backend, ladders.task, role, prompts, answers=answers or stated
+            judge_backend, ladders.task, role, asked.prompts, answers=answers or stated
         )
         if stated:
             sampling = answering_of(judge_backend)

@@ -111,9 +111,7 @@ class Stated(NamedTuple):
         questions = [question for ladder in ladders for question in ladder]
         new = log.unanswered(questions)
         missing = {id(question) for question in new}
-        asked = [
-            ladder for ladder in ladders if any(id(question) in missing for question in ladder)
-        ]
+        asked = [ladder for ladder in ladders if not missing.isdisjoint(map(id, ladder))]
         judged = {
             id(question): judgment
             for ladder, of_ladder in zip(asked, self._judge(asked), strict=True)
