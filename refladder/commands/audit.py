@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.options import JudgeOptions, subcommand
 from refladder.errors import UsageError
 from refladder.options import OF_BACKENDS, OF_COST, like
@@ -109,7 +109,7 @@ def command(
     return console.UNSCORED if unparsed else 0
 
 
-@checked(command)
+@command.call
 def audit(
     ladders: str | Path | LadderSet,
     *,

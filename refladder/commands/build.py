@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.data import DataOptions
 from refladder.commands.options import (
     JudgeOptions,
@@ -153,7 +153,7 @@ def command(
     return console.UNSCORED if report.failures or refused else 0
 
 
-@checked(command)
+@command.call
 def build(
     data: Any = None,
     *,

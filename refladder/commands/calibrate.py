@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked, output_path, record_or_path
+from refladder.commands.calling import Call, output_path, record_or_path
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError, plural
 from refladder.files.jsonl import read_record
@@ -142,7 +142,7 @@ def _rows_to_label(plan: LabelPlan, by: str, out: Path | None) -> list[str]:
     ]
 
 
-@checked(command)
+@command.call
 def calibrate(
     table: Any,
     *,
@@ -205,7 +205,7 @@ def calibrate(
         return result
 
 
-@checked(command)
+@command.call
 def plan_labels(
     table: Any,
     *,
@@ -256,7 +256,7 @@ def plan_labels(
         return plan
 
 
-@checked(command)
+@command.call
 def estimate_precision(
     table: Any,
     *,

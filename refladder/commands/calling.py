@@ -1,35 +1,25 @@
-"""A command as a call of Python: its tables in memory, its configuration, its warnings, and the words of errors."""
+"""A command as a call of Python: its arguments, its tables in memory, and its configuration."""
 
 from __future__ import annotations
 
-import functools
 import inspect
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from refladder.commands.options import options_of
-from refladder.errors import UsageError, in_call, redacted
+from refladder.errors import UsageError, redacted
 from refladder.files.frames import Frame
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, Collected
-from refladder.options import OF_BACKENDS, Option
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    import click
-
-
 Record = TypeVar("Record")
-P = ParamSpec("P")
-T = TypeVar("T")
-# Parameters that messages call "the table".
-_TABLES = ("table", "data")
 
 
 class Call(ExitStack):
@@ -88,54 +78,6 @@ class Call(ExitStack):
             for name, value in self.given.items()
         }
         return {"command": self.command, "refladder": __version__, "options": redacted(options)}
-
-
-def checked(command: click.Command) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Decorate the call of a command: check its outputs, and use its own words in errors and after Ctrl-C."""
-    return functools.partial(_checked, options_of(command))
-
-
-def _checked(options: Sequence[Option], call: Callable[P, T]) -> Callable[P, T]:
-    signature = inspect.signature(call)
-    of_parameter = {
-        name: each for name in signature.parameters for each in options if name in each.names
-    }
-    # What messages call `--flag` is a parameter here, or a key of `judge_options` and `writer_options`.
-    words = {name.replace("_", "-"): name for name in (*signature.parameters, *OF_BACKENDS)}
-    words |= {each.flag.lstrip("-"): name for name, each in of_parameter.items()}
-
-    @functools.wraps(call)
-    def check(*arguments: P.args, **options: P.kwargs) -> T:
-        from refladder.commands.overwriting import Named, check_outputs
-
-        given = signature.bind(*arguments, **options).arguments
-        with in_call(words):
-            check_outputs(
-                Named(of_parameter[name], value, "the table" if name in _TABLES else name)
-                for name, value in given.items()
-                if name in of_parameter
-            )
-            try:
-                return call(*arguments, **options)
-            except KeyboardInterrupt:
-                raise KeyboardInterrupt(interrupted(call.__name__, given)) from None
-
-    def interrupted(name: str, given: Mapping[str, object]) -> str:
-        sentence = f"refladder.{name} was interrupted"
-        keeping = [
-            each
-            for each in ("out", "work", "judgments")
-            if {each, "store"} <= signature.parameters.keys()
-        ]
-        if not keeping:
-            return f"{sentence}; make the same call again"
-        for each in keeping:
-            if given.get(each) is not None:
-                kept = f"its answers so far are kept for {each}={str(given[each])!r}"
-                return f"{sentence}; {kept}: make the same call again to continue"
-        return f"{sentence}; make the same call again, with {keeping[0]}=PATH to keep answers and continue from them"
-
-    return check
 
 
 def check_paths(**judgments: object) -> None:

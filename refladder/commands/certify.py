@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.options import JudgeOptions, subcommand
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
@@ -97,7 +97,7 @@ def print_certificate(certificate: Mapping[str, Any]) -> None:
     console.say_tables(certificate_tables(certificate))
 
 
-@checked(command)
+@command.call
 def certify(
     ladders: str | Path | LadderSet,
     *,

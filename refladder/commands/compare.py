@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.options import like
 
@@ -68,7 +68,7 @@ def command(
     return 3 if is_worse else 0
 
 
-@checked(command)
+@command.call
 def compare(
     table: Any,
     *,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.options import (
     CriteriaOptions,
     JudgeOptions,
@@ -141,7 +141,7 @@ def command(
     return console.UNSCORED if contest.failures or unparsed else 0
 
 
-@checked(command)
+@command.call
 def compete(
     table: Any,
     *,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refladder.commands.options import OF_BACKENDS, QUIET
+from refladder.commands.options import FOR_BACKENDS, QUIET
 from refladder.errors import redacted
 from refladder.report import progress as reporting
 from refladder.report import rendering
@@ -76,7 +76,7 @@ def resolved(**changed: Any) -> dict[str, Any]:
         name: str(value) if isinstance(value, Path) else value
         for name, value in {**context.params, **changed}.items()
     }
-    for chosen in context.meta.get(OF_BACKENDS, {}).values():
+    for chosen in context.meta.get(FOR_BACKENDS, {}).values():
         values.update(chosen)
     return {"command": context.info_name, "refladder": __version__, "options": redacted(values)}
 

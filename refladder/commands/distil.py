@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked, output_path
+from refladder.commands.calling import Call, output_path
 from refladder.commands.options import subcommand
 from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
@@ -80,7 +80,7 @@ def command(
         console.say(line)
 
 
-@checked(command)
+@command.call
 def distil(
     table: Any,
     *,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.data import DataOptions, one_alone, one_each
 from refladder.commands.options import (
     JudgeOptions,
@@ -314,7 +314,7 @@ def _print_notes(evaluations: Evaluations, *, with_summaries: bool) -> None:
 
 
 @_by_data
-@checked(command)
+@command.call
 def evaluate(
     data: Any,
     *,

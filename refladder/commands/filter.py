@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError
 from refladder.files.tables import STANDARD
@@ -79,7 +79,7 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
     return 0 if report.rows else console.UNSCORED
 
 
-@checked(command)
+@command.call
 def filter(  # noqa: A001  the name of the command
     table: Table,
     *,

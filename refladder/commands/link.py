@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.commands import console
-from refladder.commands.calling import Call, check_paths, checked
+from refladder.commands.calling import Call, check_paths
 from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.report.certificate_tables import ShownLink, link_table, link_warnings
@@ -46,7 +46,7 @@ def command(*, first: Path, second: Path, out: Path, scale: Scale, as_json: bool
     console.say_lines(link_warnings(record))
 
 
-@checked(command)
+@command.call
 def link(
     judgments: str | Path,
     *,

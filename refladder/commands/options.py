@@ -8,23 +8,27 @@ import os
 from collections.abc import Callable, Sized
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
 from refladder.commands import helping
-from refladder.errors import UsageError, redacted
+from refladder.errors import UsageError, in_call, redacted
 from refladder.files.tables import parse_number
-from refladder.options import OPTIONS, Option
+from refladder.options import OF_BACKENDS, OPTIONS, Option
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 _Function = Callable[..., Any]
+P = ParamSpec("P")
+T = TypeVar("T")
+# Parameters that messages call "the table".
+_TABLES = ("table", "data")
 # Each command refuses these numbers itself.
 _NOT_FINITE = ("nan", "inf", "infinity")
 # Keys in the meta of a context: the options for all backends of a kind, and whether notices and progress are left out.
-OF_BACKENDS = "refladder.of_backends"
+FOR_BACKENDS = "refladder.of_backends"
 QUIET = "refladder.quiet"
 
 
@@ -102,7 +106,7 @@ def _keep_for_backends(
     if value is not None and value is not False:
         text = "true" if value is True else value
         for kind in option.backends:
-            context.meta.setdefault(OF_BACKENDS, {}).setdefault(kind, {})[option.name] = text
+            context.meta.setdefault(FOR_BACKENDS, {}).setdefault(kind, {})[option.name] = text
 
 
 def options(*given: str | Option, **records: type) -> Callable[..., Any]:
@@ -208,7 +212,7 @@ def backend_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a backend: those given, and those of the command for every backend of its kind."""
     context = click.get_current_context(silent=True)
     kind = name.partition(":")[0]
-    for_all = {} if context is None else context.meta.get(OF_BACKENDS, {}).get(kind, {})
+    for_all = {} if context is None else context.meta.get(FOR_BACKENDS, {}).get(kind, {})
     return {**for_all, **{key.replace("-", "_"): value for key, value in given.items()}}
 
 
@@ -255,7 +259,7 @@ def _silence(context: click.Context, _parameter: click.Parameter, value: bool) -
 
 
 class Command(click.Command):
-    """A command whose outputs are none of the files that it reads; its docstring ends in examples."""
+    """A command whose outputs are none of the files that it reads, as in its call; its docstring ends in examples."""
 
     context_class = helping.Context
 
@@ -303,6 +307,51 @@ class Command(click.Command):
                     given.append(Named(each.declared, parent.params[each.name], label))
         check_outputs(given)
         return super().invoke(context)
+
+    def call(self, function: Callable[P, T]) -> Callable[P, T]:
+        """Decorate the call of the command: check its files, and use its own words in errors and after Ctrl-C."""
+        signature = inspect.signature(function)
+        of_parameter = {
+            name: each
+            for name in signature.parameters
+            for each in options_of(self)
+            if name in each.names
+        }
+        # What messages call `--flag` is a parameter here, or a key of `judge_options` and `writer_options`.
+        words = {name.replace("_", "-"): name for name in (*signature.parameters, *OF_BACKENDS)}
+        words |= {each.flag.lstrip("-"): name for name, each in of_parameter.items()}
+
+        @functools.wraps(function)
+        def check(*arguments: P.args, **options: P.kwargs) -> T:
+            from refladder.commands.overwriting import Named, check_outputs
+
+            given = signature.bind(*arguments, **options).arguments
+            with in_call(words):
+                check_outputs(
+                    Named(of_parameter[name], value, "the table" if name in _TABLES else name)
+                    for name, value in given.items()
+                    if name in of_parameter
+                )
+                try:
+                    return function(*arguments, **options)
+                except KeyboardInterrupt:
+                    raise KeyboardInterrupt(_interrupted(function, given)) from None
+
+        return check
+
+
+def _interrupted(call: Callable[..., Any], given: Mapping[str, object]) -> str:
+    """Say how an interrupted call is continued."""
+    sentence = f"refladder.{call.__name__} was interrupted"
+    names = inspect.signature(call).parameters.keys()
+    keeping = [each for each in ("out", "work", "judgments") if {each, "store"} <= names]
+    if not keeping:
+        return f"{sentence}; make the same call again"
+    for each in keeping:
+        if given.get(each) is not None:
+            kept = f"its answers so far are kept for {each}={str(given[each])!r}"
+            return f"{sentence}; {kept}: make the same call again to continue"
+    return f"{sentence}; make the same call again, with {keeping[0]}=PATH to keep answers and continue from them"
 
 
 def subcommand(about: str, *given: str | Option, **records: type) -> Callable[[_Function], Command]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
@@ -68,7 +68,7 @@ def command(*, asked: Pairing, tables: Tables, as_json: bool) -> int:
     return 0 if report.rows else console.UNSCORED
 
 
-@checked(command)
+@command.call
 def pairs(
     table: Table,
     *,

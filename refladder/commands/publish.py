@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.report.log import Log, log_lines
@@ -74,7 +74,7 @@ def _print_plan(done: Publication) -> None:
     )
 
 
-@checked(command)
+@command.call
 def publish(
     ladders: str | Path,
     repository: str,

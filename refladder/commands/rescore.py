@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from refladder.commands import console
-from refladder.commands.calling import Call, check_paths, checked, output_path, record_or_path
+from refladder.commands.calling import Call, check_paths, output_path, record_or_path
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
@@ -80,7 +80,7 @@ def rescore(
 ) -> Path: ...
 
 
-@checked(command)
+@command.call
 def rescore(
     judgments: str | Path,
     *,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import click
 
 from refladder.commands import console, spending
-from refladder.commands.calling import Call, checked
+from refladder.commands.calling import Call
 from refladder.commands.many_files import (
     ManyFiles,
     check_options,
@@ -278,7 +278,7 @@ def _score_with_student(
     return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
 
 
-@checked(command)
+@command.call
 def score(
     table: Table,
     *,

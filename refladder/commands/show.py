@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call, checked, record_or_path
+from refladder.commands.calling import Call, record_or_path
 from refladder.commands.certify import print_certificate
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError
@@ -83,7 +83,7 @@ def _list_contexts(opened: LadderSet, dimensions: tuple[str, ...], *, as_json: b
         print_certificate(opened.certificate)
 
 
-@checked(command)
+@command.call
 def show(
     ladders: str | Path | LadderSet,
     context_id: str | None = None,

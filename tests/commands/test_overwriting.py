@@ -14,7 +14,6 @@ from click.testing import CliRunner
 import refladder
 from refladder.commands import main as cli
 from refladder.commands import overwriting, score
-from refladder.commands.calling import checked
 from refladder.commands.options import Command, options, options_of
 from refladder.errors import UsageError
 from refladder.files.frames import Frame
@@ -111,7 +110,7 @@ def test_a_new_path_option_is_checked_without_being_named_anywhere_else(tmp_path
     assert isinstance(done.exception, UsageError)
     assert str(done.exception) == f"{path}: SOURCE and --sketch must be different files"
 
-    @checked(command)
+    @command.call
     def draw(table, *, sketch=None):
         pytest.fail(f"the call ran with {table} and {sketch}")
 

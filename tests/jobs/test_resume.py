@@ -108,7 +108,7 @@ def test_a_script_that_is_interrupted_ends_in_one_line(process, write_jsonl, row
     assert lines[-1] == f"KeyboardInterrupt: refladder.score was interrupted; {kept}"
     assert "During handling" not in err.decode()
     files = {line.split('"')[1].rpartition("/")[2] for line in lines if line.startswith("  File ")}
-    assert files == {"<string>", "calling.py"}  # the script's line, and no frames of the job
+    assert files == {"<string>", "options.py"}  # the script's line, and no frames of the job
     assert count_lines(Path(f"{out}.judgments.jsonl")) > 1
     assert refladder.score(source, ladders="demo/story", out=out) == out  # continues
 
