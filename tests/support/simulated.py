@@ -72,33 +72,28 @@ class Simulated(Double):
         unparsed=lambda _first, _second: False,
         bias_of=None,
     ):
-        self.first, self.noise, self.sharpness, self.unparsed = (first, noise, sharpness, unparsed)
-        self.bias_of = bias_of
+        self.first, self.noise, self.sharpness = first, noise, sharpness
+        self.unparsed, self.bias_of = unparsed, bias_of
         self.asked = 0
 
     def _gap(self, prompt):
         first, second = prompt.slots["first"], prompt.slots["second"]
         bias = self.first if self.bias_of is None else self.bias_of(prompt.text)
-        digest = hashlib.blake2b(
-            f"{prompt.slots['context']}{first}|{second}".encode(), digest_size=8
-        ).digest()
+        texts = f"{prompt.slots['context']}{first}|{second}"
+        digest = hashlib.blake2b(texts.encode(), digest_size=8).digest()
         noise = self.noise * np.random.default_rng(int.from_bytes(digest, "big")).standard_normal()
         return self.sharpness * (quality_of(first) - quality_of(second)) + bias + noise
 
     def read_labels(self, prompts, _labels):
         self.asked += len(prompts)
-        found = []
-        for prompt in prompts:
-            if self.unparsed(prompt.slots["first"], prompt.slots["second"]):
-                found.append(LabelReading(logprobs=None, mass=None, reason="no answer"))
-                continue
-            gap = self._gap(prompt)
-            found.append(
-                LabelReading(
-                    logprobs=(-math.log1p(math.exp(-gap)), -math.log1p(math.exp(gap))), mass=1.0
-                )
-            )
-        return found
+        return [self._read(prompt) for prompt in prompts]
+
+    def _read(self, prompt):
+        if self.unparsed(prompt.slots["first"], prompt.slots["second"]):
+            return LabelReading(logprobs=None, mass=None, reason="no answer")
+        gap = self._gap(prompt)
+        logprobs = -math.log1p(math.exp(-gap)), -math.log1p(math.exp(gap))
+        return LabelReading(logprobs=logprobs, mass=1.0)
 
     def write(self, prompts, _sampling):
         self.asked += len(prompts)
