@@ -168,27 +168,10 @@ def test_impossible_probabilities_are_no_reading(role, logprobs, mass, said):
 # Sampled answers
 
 
-def test_written_answers_by_hand():
-    found = sampled(4, Rule(texts=("Story A", "Story B is better.", "Hm.", "Story A!")))
-    # two of the three that can be read choose the first
-    assert first_probabilities([found]).tolist() == pytest.approx([2 / 3])
-    assert found.mass == pytest.approx(3 / 4)
-    assert found.note == "1 of 4 answers unparsed: 1 x no label in the answer, e.g. 'Hm.'"
-
-
 def test_written_answers_that_all_agree_are_sure_and_finite():
     found = sampled(3, Rule(text="Story B"))
     assert all(map(math.isfinite, found.logprobs))
     assert first_probabilities([found]).tolist() == pytest.approx([0], abs=1e-20)
-
-
-def test_no_answer_that_can_be_read_is_no_number():
-    for rule, reason in (
-        (Rule(error="refused"), "refused"),
-        (Rule(text="Both."), "no label in the answer, e.g. 'Both.'"),
-    ):
-        found = sampled(2, rule)
-        assert (found.logprobs, found.note) == (None, f"2 of 2 answers unparsed: 2 x {reason}")
 
 
 def test_written_answers_come_nearer_to_the_log_probabilities_with_their_number():
