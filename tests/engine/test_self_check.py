@@ -192,7 +192,7 @@ def test_a_planted_fault_is_found_and_named(name, fault, model, monkeypatch, cap
 
 
 def trained(tested, ids):
-    """The model after a minute of training on a few sentences, so that its predictions are sharp."""
+    """The model after a little training on a few sentences, so that its predictions are sharp."""
     text = torch.tensor(ids)
     torch.manual_seed(0)
     optimiser = torch.optim.AdamW(tested.parameters(), lr=4e-3)
@@ -203,11 +203,14 @@ def trained(tested, ids):
         optimiser.zero_grad()
         loss.backward()
         optimiser.step()
-    assert loss.item() < 0.5  # nats a token
+        if loss.item() < 0.2:  # nats a token
+            break
+    assert loss.item() < 0.5
     return tested.eval().requires_grad_(requires_grad=False)
 
 
-SHARP = ("mistral-short-window", "gemma4", "gpt-oss", "qwen3-next")
+SHARP = ("llama", "qwen3", "mistral-short-window", "gemma2", "gemma3", "gemma4", "gpt-oss")
+SHARP += ("qwen3-next",)
 
 
 @pytest.mark.parametrize("name", SHARP)

@@ -85,7 +85,10 @@ def test_labels_have_the_probabilities_of_one_prompt_at_a_time(name, folder, ope
         assert backend.scorer.tokens_run - before == distinct(sequences)
 
 
-@pytest.mark.parametrize("name", ["llama", "gemma4", "gpt-oss", "qwen3-next"])
+OF_EACH_KIND = ("llama", "mistral-short-window", "gemma4", "gpt-oss", "qwen3-next")
+
+
+@pytest.mark.parametrize("name", OF_EACH_KIND)
 def test_every_strategy_and_row_length_gives_the_same(name, folder, prompts):
     backend = connect(f"hf:{folder(name)}", dtype="float32")
     backend.load()

@@ -1,13 +1,11 @@
 """The connection: proxies, certificates and headers, redirects, sizes and compression, pauses and broken bodies."""
 
-import asyncio
 import gzip
 import json
 import logging
 import ssl
 import subprocess
 import sys
-import threading
 import zlib
 from pathlib import Path
 
@@ -67,53 +65,6 @@ def test_a_proxy_that_cannot_be_used(monkeypatch):
         meet("http://judge.invalid/v1")
 
 
-class SecureServer(threading.Thread):
-    """The same answer to every request, over TLS with a certificate that no system trusts."""
-
-    def __init__(self, folder):
-        super().__init__()
-        self.certificate, self._key = folder / "certificate.pem", folder / "key.pem"
-        command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext"
-        names = ["subjectAltName=IP:127.0.0.1", "-keyout", self._key, "-out", self.certificate]
-        try:
-            subprocess.run([*command.split(), *names], check=True, capture_output=True)
-        except (FileNotFoundError, subprocess.CalledProcessError):
-            pytest.skip("needs the openssl command to make a certificate")
-
-    def __enter__(self):
-        self._ready, self._loop = threading.Event(), asyncio.new_event_loop()
-        self.start()
-        self._ready.wait()
-        return self
-
-    def __exit__(self, *_):
-        self._loop.call_soon_threadsafe(self._over.set)
-        self.join()
-        self._loop.close()
-
-    def run(self):
-        self._loop.run_until_complete(self._main())
-
-    async def _main(self):
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.certificate, self._key)
-        self._over = asyncio.Event()
-        server = await asyncio.start_server(self._answer, "127.0.0.1", 0, ssl=context)
-        self.url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        self._ready.set()
-        await self._over.wait()
-        server.close()
-
-    @staticmethod
-    async def _answer(reader, writer):
-        await reader.readuntil(b"\r\n\r\n")
-        body = json.dumps(ANSWER).encode()
-        head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        writer.write(head.encode() + body)
-        await writer.drain()
-        writer.close()
-
-
 CLIENT = """
 import sys
 sys.path[:0] = {folders!r}
@@ -122,16 +73,32 @@ print(once({url!r}).read_labels(questions(1), LABELS)[0].logprobs is not None)
 """
 
 
-def test_a_certificate_from_the_environment(tmp_path, monkeypatch):
+@pytest.fixture
+def secure(tmp_path):
+    """A server over TLS, with a certificate that no system trusts, and the file that holds it."""
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    command = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost -addext"
+    files = ["subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate]
+    try:
+        subprocess.run([*command.split(), *files], check=True, capture_output=True)
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        pytest.skip("needs the openssl command to make a certificate")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with HttpServer(lambda *_: Reply(ANSWER), ssl=context) as server:
+        yield server, certificate
+
+
+def test_a_certificate_from_the_environment(secure, monkeypatch):
+    server, certificate = secure
+    with unavailable("the connection failed: .*certificate verify failed"):
+        meet(server.url)
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))  # read as a process begins
     support = Path(__file__).parents[2] / "support"
-    with SecureServer(tmp_path) as server:
-        with unavailable("the connection failed: .*certificate verify failed"):
-            meet(server.url)
-        monkeypatch.setenv("SSL_CERT_FILE", str(server.certificate))  # read as a process begins
-        code = CLIENT.format(folders=[str(support), str(support / "openai")], url=server.url)
-        command = [sys.executable, "-W", "error", "-c", code]
-        accepted = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (accepted.stdout, accepted.stderr) == ("True\n", "")
+    code = CLIENT.format(folders=[str(support), str(support / "openai")], url=server.url)
+    command = [sys.executable, "-W", "error", "-c", code]
+    accepted = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (accepted.stdout, accepted.stderr) == ("True\n", "")
 
 
 def test_what_is_sent_beside_the_question(monkeypatch):

@@ -22,10 +22,10 @@ class Reply:
 
 
 class HttpServer:
-    """Serves `answer(method, path, headers, body) -> Reply`, a plain or an async function."""
+    """Serves `answer(method, path, headers, body) -> Reply`, a plain or an async function; `ssl` for https."""
 
-    def __init__(self, answer):
-        self._answer = answer
+    def __init__(self, answer, ssl=None):
+        self._answer, self._ssl = answer, ssl
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._main()), daemon=True)
 
@@ -40,13 +40,13 @@ class HttpServer:
 
     @property
     def url(self):
-        return f"http://127.0.0.1:{self.port}/v1"
+        return f"{'https' if self._ssl else 'http'}://127.0.0.1:{self.port}/v1"
 
     async def _main(self):
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         self._open = set()
         server = await asyncio.start_server(
-            self._connection, "127.0.0.1", 0, limit=2**26, backlog=1024
+            self._connection, "127.0.0.1", 0, limit=2**26, backlog=1024, ssl=self._ssl
         )
         self.port = server.sockets[0].getsockname()[1]
         self._ready.set()
