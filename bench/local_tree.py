@@ -4,7 +4,7 @@
     python bench/local_tree.py --growth           # how time and memory grow, on a small shape
     python bench/local_tree.py --shared           # documents against a shared set; also with --model
     python bench/local_tree.py --quick            # a tiny model, seconds
-    python bench/local_tree.py --device cuda --shape 8B --part 80    # on a GPU; 0.5B, 3B or 8B
+    python bench/local_tree.py --shape 3B         # 0.5B, 3B or 8B; gpu_forest.py measures GPUs
     python bench/local_tree.py --shared --model hf:FILE.gguf         # a real model, opened by hf for every method
 
 One unit of work is a context of 450 words, 5 rungs and 16 outputs on one dimension: 80 prompts. Whoever shares more of
@@ -13,8 +13,7 @@ against the 10 rungs of a shared set, of 120 tokens: 40 prompts. No method begin
 has the shape of Qwen2.5-0.5B with random weights, the texts are made-up words, the tokenizer is trained on them.
 Methods are timed in interleaved rounds, each in its own process, with the default allocator settings of glibc and
 torch, or with `tune_allocators` of the hf backend (`--memory kept`): freed memory is kept, and large buffers are in
-huge pages. refladder is timed with both. The slow methods run on a part of the prompts and are scaled. On a GPU, memory
-is that of the GPU, and the clock waits for it.
+huge pages. refladder is timed with both. The slow methods run on a part of the prompts and are scaled.
 """
 
 # ruff: noqa: D102, ISC004, S106
@@ -234,10 +233,9 @@ def local(model: Any, tokenizer: Any, name: str) -> TransformersBackend:
     return TransformersBackend(opened, memory=memory, truncate_context=False, prefix=False)
 
 
-def real(name: str, device: str, dtype: str) -> Any:
+def real(name: str, dtype: str) -> Any:
     """A model of the Hub, a folder or a GGUF file; every method reads the weights that hf has opened."""
-    memory = "4G" if device == "cpu" else "auto"
-    backend: Any = connect(name, device=device, dtype=dtype, memory=memory, prefix="none")
+    backend: Any = connect(name, device="cpu", dtype=dtype, memory="4G", prefix="none")
     backend.load()
     if backend.opened.tokenizer.pad_token is None:  # the plain batches pad
         backend.opened.tokenizer.pad_token = backend.opened.tokenizer.eos_token
@@ -297,11 +295,9 @@ def harness(model: Any, tokenizer: Any) -> Callable[[list[Prompt]], None] | None
     return run
 
 
-def matrix_rate(hidden: int, inner: int, device: str = "cpu", dtype: str = "bfloat16") -> float:
+def matrix_rate(hidden: int, inner: int, dtype: str = "bfloat16") -> float:
     """Operations a second of the model's own kind of product, the best of a few."""
-    left, right = (
-        torch.randn(rows, hidden, device=device).to(getattr(torch, dtype)) for rows in (2048, inner)
-    )
+    left, right = (torch.randn(rows, hidden).to(getattr(torch, dtype)) for rows in (2048, inner))
     seconds = []
     for _ in range(12):
         began = clock()
@@ -343,19 +339,8 @@ def operations(backend: TransformersBackend, prompts: list[Prompt]) -> float:
     return 2.0 * len(distinct) * body + attention + 2.0 * len(heads) * embedding
 
 
-def gpu_clock() -> float:
-    """Seconds when the GPU has nothing left to do."""
-    torch.cuda.synchronize()
-    return time.perf_counter()
-
-
 def peak(run: Callable[[], object]) -> tuple[float, float]:
-    """Seconds, and the highest memory above what was there before, in GiB: of the GPU, or resident."""
-    if clock is gpu_clock:
-        torch.cuda.reset_peak_memory_stats()
-        kept, began = torch.cuda.memory_allocated(), clock()
-        run()
-        return clock() - began, (torch.cuda.max_memory_allocated() - kept) / 2**30
+    """Seconds, and the highest resident memory above what was there before, in GiB."""
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     before = resident("VmRSS")
     began = clock()
@@ -375,9 +360,9 @@ def methods_of(
     texts = Texts(0)
     words, part = arguments.words, arguments.part
     if arguments.model:
-        backend: TransformersBackend = real(arguments.model, arguments.device, arguments.dtype)
+        backend: TransformersBackend = real(arguments.model, arguments.dtype)
     else:
-        backend = causal(arguments.shape, texts.tokenizer(), arguments.device, arguments.dtype)
+        backend = causal(arguments.shape, texts.tokenizer(), dtype=arguments.dtype)
     model, tokenizer = backend.scorer.model, backend.opened.tokenizer
     prompts = texts.shared(tokenizer) if arguments.shared else texts.unit(words[0], words=words[1:])
     few = prompts[:: len(prompts) // part][:part]
@@ -401,7 +386,6 @@ def methods_of(
 
 def work(arguments: argparse.Namespace) -> None:
     """One method in its own process: for every line that comes in, run it once and print what it took."""
-    device, dtype = arguments.device, arguments.dtype
     backend, prompts, methods = methods_of(arguments)
     config = backend.scorer.model.config
     if arguments.worker not in methods:  # lm-evaluation-harness is not installed
@@ -418,7 +402,7 @@ def work(arguments: argparse.Namespace) -> None:
         wall = time.perf_counter()
         seconds, memory = peak(run_method)
         wall = time.perf_counter() - wall
-        rate = matrix_rate(config.hidden_size, config.intermediate_size, device, dtype)
+        rate = matrix_rate(config.hidden_size, config.intermediate_size, arguments.dtype)
         result = {"seconds": seconds, "wall": wall, "memory": memory, "rate": rate}
         print(json.dumps({**result, "run": backend.scorer.tokens_run - before}), flush=True)
 
@@ -439,8 +423,6 @@ def compare(arguments: argparse.Namespace, report: Callable[[list[str]], None]) 
         command += [
             "--words",
             ",".join(map(str, arguments.words)),
-            "--device",
-            arguments.device,
             "--dtype",
             arguments.dtype,
         ]
@@ -674,8 +656,6 @@ def strategies() -> list[str]:
 
 
 def machine(arguments: argparse.Namespace) -> str:
-    if arguments.device == "cuda":
-        return torch.cuda.get_device_name()
     flags = re.search(
         r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(encoding="utf-8"), re.MULTILINE
     )
@@ -736,14 +716,9 @@ def main() -> None:
     parser.add_argument(
         "--dtype", default="bfloat16", choices=("bfloat16", "float32"), help="of the model"
     )
-    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    if arguments.device == "cuda":
-        if not torch.cuda.is_available():
-            parser.error("--device cuda: torch sees no GPU here")
-        clock = gpu_clock
-    elif arguments.threads == 1:
+    if arguments.threads == 1:
         clock = time.process_time
     measured_here = (
         arguments.worker or arguments.growth or arguments.others

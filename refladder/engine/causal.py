@@ -1,7 +1,9 @@
-"""Log-probabilities of tokens from a causal model, by one of five strategies that return the same numbers.
+"""Log-probabilities of tokens from a causal model, by one of six strategies that return the same numbers.
 
 - `tree`: every distinct token of all prompts once; one cache used as a stack, and attention in parts (see `attention`).
-- `masked`: the same with the model's own attention and a mask that shows a token its ancestors.
+- `forest`: rows of many whole trees without a cache, for GPUs; a kernel skips the keys that no token of a block sees
+  (see `block_sparse`). A beginning that two rows share is run in both.
+- `masked`: one cache used as a stack, with the model's own attention and a mask that shows a token its ancestors.
 - `copied`: every distinct token once; the cache is copied where prompts branch. For caches that cannot be cropped.
 - `batches`: every prompt whole, in right-padded batches.
 - `single`: every prompt whole and alone; the reference for the self-check.
@@ -13,34 +15,51 @@ import contextlib
 import copy
 import functools
 import inspect
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.engine import attention
+from refladder.engine import attention, block_sparse
 from refladder.engine.batches import by_length, padded
-from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
-from refladder.engine.trie import Node, NodeRead, Pop, Push, Read, Segment, build_trie, plan
+from refladder.engine.memory import halve_until_it_fits, is_out_of_memory, tokens_that_fit
+from refladder.engine.trie import (
+    Node,
+    NodeRead,
+    Pop,
+    Push,
+    Read,
+    Segment,
+    build_trie,
+    plan,
+    whole_rows,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from refladder.arrays import FloatArray
 
+log = logging.getLogger(__name__)
+
 # Fastest first, with their names in messages.
 STRATEGIES = {
     "tree": "Prefix-tree inference",
+    "forest": "Prefix-tree inference in whole rows",
     "masked": "Prefix-tree inference with masks",
     "copied": "Prefix-tree inference with copied caches",
     "batches": "Batched inference",
     "single": "Plain inference",
 }
 _ORDER = tuple(STRATEGIES)
+FALLING_BACK = "%s: %s %s. Falling back to a slower strategy."
 # A fifth faster than 2,048; the memory limits it further (see `tokens_that_fit`).
 _FORWARD_TOKENS = 8192
 _LEAST_TOKENS = 16
 _BATCH_ROWS = 16
+# A row repeats the beginning of one sequence at most: less than a third of its work, if it holds four of the longest.
+_SEQUENCES_OF_A_ROW = 4
 # Positions whose logits are converted to float32 together: more would not stay in a cache.
 _LOGIT_ROWS = 16
 
@@ -53,12 +72,13 @@ class Causal:
     """A causal model that returns the log-probabilities of chosen tokens by `strategy`, one of `strategies`."""
 
     def __init__(
-        self, model: Any, dtype: str, memory: int, forward_tokens: int = _FORWARD_TOKENS
+        self, model: Any, dtype: str, memory: int, forward_tokens: int | None = None
     ) -> None:
         self.model = model
         self.tokens_run = 0
         self.dtype = dtype
         self.memory = memory
+        # None: as many as the strategy wants.
         self.forward_tokens = forward_tokens
         self._config = model.config.get_text_config()
         self._arguments = set(inspect.signature(model.forward).parameters)
@@ -89,7 +109,7 @@ class Causal:
         rotation = getattr(self._config, "rope_parameters", None) or getattr(
             self._config, "rope_scaling", None
         )
-        return self.strategy in {"tree", "masked"} and not any(
+        return self.strategy in {"tree", "forest", "masked"} and not any(
             kind in str(rotation) for kind in kinds
         )
 
@@ -98,7 +118,7 @@ class Causal:
         from transformers.cache_utils import DynamicCache
 
         if "past_key_values" not in self._arguments:
-            return _ORDER[3:]
+            return _ORDER[4:]
         layers = DynamicCache(config=self._config).layers
         croppable = {type(layer).__name__ for layer in layers} <= _CROPPABLE
         named = set(getattr(self._config, "layer_types", None) or ()) <= {
@@ -108,10 +128,10 @@ class Causal:
         # Measures distance along the row and ignores position ids.
         alibi = getattr(self._config, "alibi", False)
         if croppable and named and not alibi and "position_ids" in self._arguments:
-            if self.model.device.type == "cpu" and self._attention_name in {"sdpa", "eager"}:
-                return _ORDER
-            return _ORDER[1:]
-        return _ORDER[2:]
+            device = self.model.device.type
+            own = {"cpu": ("tree",), "cuda": ("forest",)}.get(device, ())
+            return (*(own if self._attention_name in {"sdpa", "eager"} else ()), *_ORDER[2:])
+        return _ORDER[3:]
 
     @property
     def _attention_name(self) -> str:
@@ -131,18 +151,23 @@ class Causal:
     def logprobs(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> FloatArray:
         """Shape (reads,): natural logarithms of tokens after chosen positions of sequences, NaN from the model."""
         longest = max(map(len, sequences))
-        most = tokens_that_fit(self.forward_tokens, longest, len(reads), self._config, self.memory)
+        count = len(reads)
+        most = self._tokens_that_fit(self.strategy, longest, count)
         root, leaf_of = build_trie(sequences, reads)
         description = f"{self._config.model_type} with prompts of up to {longest} tokens"
-        count = len(reads)
         run = {
             "tree": functools.partial(self._with_tree_attention, root, count),
+            "forest": functools.partial(self._in_whole_rows, root, sequences, reads),
             "masked": functools.partial(self._over_tree, root, count, self._mask),
             "copied": functools.partial(self._with_copied_caches, root, count),
         }.get(self.strategy)
         logprobs = np.full(count, np.nan)
         if run is not None:
-            logprobs = halve_until_it_fits(run, most, _LEAST_TOKENS, description)
+            logprobs, fitting = halve_until_it_fits(
+                lambda tokens: (run(tokens), tokens), most, _LEAST_TOKENS, description
+            )
+            if fitting < most:
+                self.forward_tokens = fitting
         # A NaN passes through masks and spoils the other tokens of its row, so these reads are repeated apart.
         missing = np.flatnonzero(~np.isfinite(logprobs)).tolist()
         if missing:
@@ -158,15 +183,59 @@ class Causal:
             )
         return logprobs
 
-    def _with_tree_attention(self, root: Node, reads: int, most: int) -> FloatArray:
-        """Run `_over_tree` with the attention of this package, then give the model its own again."""
-        attention.register()
+    def _tokens_that_fit(self, strategy: str, longest: int, reads: int) -> int:
+        forest = strategy == "forest"
+        wanted = self.forward_tokens or (block_sparse.ROW_TOKENS if forest else _FORWARD_TOKENS)
+        return tokens_that_fit(wanted, longest, reads, self._config, self.memory, cached=not forest)
+
+    @contextlib.contextmanager
+    def _attention_of(self, module: Any) -> Iterator[None]:
+        """Let the model run with the attention of a module of this package, then give it its own again."""
+        module.register()
         original = self._attention_name
-        self.model.set_attn_implementation(attention.NAME)
+        self.model.set_attn_implementation(module.NAME)
         try:
-            return self._over_tree(root, reads, self._parts, most)
+            yield
         finally:
             self.model.set_attn_implementation(original)
+
+    def _with_tree_attention(self, root: Node, reads: int, most: int) -> FloatArray:
+        with self._attention_of(attention):
+            return self._over_tree(root, reads, self._parts, most)
+
+    def _in_whole_rows(
+        self, root: Node, sequences: Sequence[Sequence[int]], reads: Sequence[Read], most: int
+    ) -> FloatArray:
+        """Run rows without a cache; where they would repeat too much, run parts with a cache and masks."""
+        longest = max(map(len, sequences))
+
+        def in_parts() -> FloatArray:
+            fitting = self._tokens_that_fit("masked", longest, len(reads))
+            return self._over_tree(root, len(reads), self._mask, min(most, fitting))
+
+        if root.size > most and _SEQUENCES_OF_A_ROW * longest > most:
+            return in_parts()
+        logprobs = np.full(len(reads), np.nan)
+        try:
+            with self._attention_of(block_sparse):
+                for row in whole_rows(sequences, reads, most):
+                    segment = block_sparse.padded(row)
+                    self._run(segment, logprobs, use_cache=False, **self._blocks(segment))
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            reason = str(error).partition("\n")[0]
+            log.warning(FALLING_BACK, self.name, STRATEGIES["forest"], f"fails ({reason})")
+            self.strategy = "masked"
+            return in_parts()
+        return logprobs
+
+    def _blocks(self, segment: Segment) -> dict[str, Any]:
+        device = self.model.device
+        blocks = {"blocks": block_sparse.blocks_of(segment, device)}
+        if self.window is not None and int(segment.positions.max()) >= self.window:
+            blocks["window_blocks"] = block_sparse.blocks_of(segment, device, self.window)
+        return blocks
 
     def _parts(self, segment: Segment) -> dict[str, Any]:
         parts = {"parts": attention.parts_of(segment, self._mask_dtype)}
@@ -219,9 +288,8 @@ class Causal:
             arguments["position_ids"] = torch.from_numpy(segment.positions)[None].to(device)
         ids = torch.from_numpy(segment.tokens)[None].to(device)
         wanted = [(0, read) for read in segment.reads]
-        logprobs[[read.number for read in segment.reads]] = self._forward(
-            ids, wanted, use_cache=True, **arguments
-        )
+        arguments.setdefault("use_cache", True)
+        logprobs[[read.number for read in segment.reads]] = self._forward(ids, wanted, **arguments)
 
     def _in_batches(
         self, sequences: Sequence[Sequence[int]], reads: Sequence[Read], batch_tokens: int

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.engine.causal import STRATEGIES, Causal
+from refladder.engine.causal import FALLING_BACK, STRATEGIES, Causal
 from refladder.engine.reduced_model import VOCABULARY, in_float32, reduced_model
 from refladder.engine.trie import Read
 
@@ -110,12 +110,7 @@ def _settle(causal: Causal, candidates: Sequence[str], disagrees: Callable[[], s
             reason = f"fails ({error})"
         if reason is None:
             break
-        log.warning(
-            "%s: %s %s. Falling back to a slower strategy.",
-            causal.name,
-            STRATEGIES[causal.strategy],
-            reason,
-        )
+        log.warning(FALLING_BACK, causal.name, STRATEGIES[causal.strategy], reason)
 
 
 def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int]], list[Read]]:
