@@ -49,14 +49,11 @@ def line(found, given):
     options, arguments = [], []
     for parameter in found.params:
         chosen = given.get(parameter.name)
-        if chosen is None and not parameter.required:
-            continue
+        if chosen is None and parameter.required:
+            is_text = isinstance(parameter.type, click.Path | click.types.StringParamType)
+            chosen = f"a-{parameter.name}" if is_text else "1"
         if chosen is None:
-            chosen = (
-                f"a-{parameter.name}"
-                if isinstance(parameter.type, click.Path | click.types.StringParamType)
-                else "1"
-            )
+            continue
         if isinstance(parameter, click.Argument):
             arguments.append(chosen)
         else:
@@ -123,9 +120,8 @@ def calls():
         found = getattr(refladder, name)
         if inspect.isfunction(found) and found.__module__.startswith("refladder.commands."):
             files = files_of(import_module(found.__module__).command)
-            if any(
-                each.writes and each.name in inspect.signature(found).parameters for each in files
-            ):
+            parameters = inspect.signature(found).parameters
+            if any(each.writes and each.name in parameters for each in files):
                 yield pytest.param(found, files, id=name)
 
 
@@ -194,64 +190,35 @@ def test_a_file_is_the_same_under_every_name(table):
             check_outputs({"source": source, "out": str(folder / "x" / "table.jsonl")})
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        (
-            {"source": "set", "out": "set/new.csv"},
-            "--out would be among the files of --source the next time",
-        ),
-        (
-            {"source": "*.csv", "out": "new.csv"},
-            "--out would be among the files of --source the next time",
-        ),
-        (
-            {"ladders": "set", "out": "set/ladders.jsonl"},
-            "--out would be among the files of --ladders",
-        ),
-        (
-            {"ladders": "set", "out": "linked/contexts.jsonl"},
-            "--out would be among the files of --ladders",
-        ),
-        ({"ladders": "set", "out": "set/scored.csv"}, None),
-        (
-            {"ladders": "set", "out": "set/data/ladders/0.parquet"},
-            "--out would be among the files of --ladders",
-        ),
-        (
-            {"prompts": "set", "out": "set/story/compare.md"},
-            "--out would be among the files of --prompts",
-        ),
-        (
-            {"judge": "hf:set", "out": "set/data/ladders/0.parquet"},
-            "--out would be among the files of --judge",
-        ),
-        ({"run": "set", "page": "set/results.jsonl"}, "--page would be among the files of --run"),
-        ({"run": "set", "page": "set/page.html"}, None),
-        (
-            {"table": "set/results.jsonl", "out": "set"},
-            "results.jsonl: --table is among the files of --out; choose",
-        ),
-        ({"table": "set/rows.csv", "out": "set"}, None),
-        ({"source": "set", "out": "set"}, "set: --source and --out must be different files"),
-        ({"work": "set", "figures": "set"}, None),
-        ({"work": "set", "page": "set/run.json"}, "run.json: --page would be"),
-        ({"source": "-", "out": "-"}, None),
-        ({"out": os.devnull, "rejected": os.devnull}, None),
-        ({"out": "a", "rejected": "a"}, "a: --out and --rejected must be different files"),
-        ({"out": "a", "unscored": "drop", "source": "drop"}, None),
-        ({"source": "s3://b/a.jsonl", "out": "a.jsonl"}, None),
-        ({"ladders": "demo/story", "judge": "builtin", "out": "demo/story/ladders.jsonl"}, None),
-    ],
-)
+FOLDERS = [
+    ({"source": "set", "out": "set/new.csv"}, "--out would be among the files of --source the next"),
+    ({"source": "*.csv", "out": "new.csv"}, "--out would be among the files of --source the next"),
+    ({"ladders": "set", "out": "set/ladders.jsonl"}, "--out would be among the files of --ladders"),
+    ({"ladders": "set", "out": "linked/contexts.jsonl"}, "--out would be among the files of --ladders"),
+    ({"ladders": "set", "out": "set/scored.csv"}, None),
+    ({"ladders": "set", "out": "set/data/ladders/0.parquet"}, "--out would be among the files of --ladders"),
+    ({"prompts": "set", "out": "set/story/compare.md"}, "--out would be among the files of --prompts"),
+    ({"judge": "hf:set", "out": "set/data/ladders/0.parquet"}, "--out would be among the files of --judge"),
+    ({"run": "set", "page": "set/results.jsonl"}, "--page would be among the files of --run"),
+    ({"run": "set", "page": "set/page.html"}, None),
+    ({"table": "set/results.jsonl", "out": "set"}, "results.jsonl: --table is among the files of --out; choose"),
+    ({"table": "set/rows.csv", "out": "set"}, None),
+    ({"source": "set", "out": "set"}, "set: --source and --out must be different files"),
+    ({"work": "set", "figures": "set"}, None),
+    ({"work": "set", "page": "set/run.json"}, "run.json: --page would be"),
+    ({"source": "-", "out": "-"}, None),
+    ({"out": os.devnull, "rejected": os.devnull}, None),
+    ({"out": "a", "rejected": "a"}, "a: --out and --rejected must be different files"),
+    ({"out": "a", "unscored": "drop", "source": "drop"}, None),
+    ({"source": "s3://b/a.jsonl", "out": "a.jsonl"}, None),
+    ({"ladders": "demo/story", "judge": "builtin", "out": "demo/story/ladders.jsonl"}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "message"), FOLDERS)
 def test_the_files_of_folders(table, given, message):
-    for name in (
-        "ladders.jsonl",
-        "contexts.jsonl",
-        "results.jsonl",
-        "story/compare.md",
-        "data/ladders/0.parquet",
-    ):
+    files = ("ladders.jsonl", "contexts.jsonl", "results.jsonl", "story/compare.md")
+    for name in (*files, "data/ladders/0.parquet"):
         (table.parent / "set" / name).parent.mkdir(parents=True, exist_ok=True)
         (table.parent / "set" / name).touch()
     (table.parent / "linked").symlink_to("set")
@@ -265,21 +232,25 @@ def test_the_files_of_folders(table, given, message):
 
 def test_what_is_written_or_read_beside_a_table_counts(table):
     (out,) = (each for each in options_of(score.command) if each.name == "out")
-    check_outputs({"judgments_from": "a.jsonl.judgments.jsonl", "out": "a.jsonl"}, out=out)
-    with pytest.raises(
-        UsageError, match=r"a\.jsonl\.judgments\.jsonl: --source and --out must be different files$"
-    ):
-        check_outputs({"source": "a.jsonl.judgments.jsonl", "out": "a.jsonl"}, out=out)
-    with pytest.raises(
-        UsageError, match=r"a\.jsonl\.run\.json: --run and --page must be different files$"
-    ):
-        check_outputs({"run": str(table.parent / "a.jsonl"), "page": "a.jsonl.run.json"})
+    judgments = "a.jsonl.judgments.jsonl"
+    check_outputs({"judgments_from": judgments, "out": "a.jsonl"}, out=out)
     shipped = refladder.files.ladder_sets.find_folder("demo/story") / "ladders.jsonl"
-    with pytest.raises(
-        UsageError,
-        match=r"--out would be among the files of --ladders the next time; choose another",
+    for given, message in (
+        (
+            {"source": judgments, "out": "a.jsonl"},
+            r"a\.jsonl\.judgments\.jsonl: --source and --out must be different files$",
+        ),
+        (
+            {"run": str(table.parent / "a.jsonl"), "page": "a.jsonl.run.json"},
+            r"a\.jsonl\.run\.json: --run and --page must be different files$",
+        ),
+        (
+            {"ladders": "demo/story", "out": str(shipped)},
+            r"--out would be among the files of --ladders the next time; choose another",
+        ),
     ):
-        check_outputs({"ladders": "demo/story", "out": str(shipped)})
+        with pytest.raises(UsageError, match=message):
+            check_outputs(given, out=out)
 
 
 def test_the_file_of_options_is_read(table, fails):
@@ -289,17 +260,17 @@ def test_the_file_of_options_is_read(table, fails):
 
 
 @pytest.mark.parametrize("end", [".run.json", ".judgments.jsonl"])
-@pytest.mark.parametrize(
-    "words",
-    [("pairs", "--margin", "1"), ("filter", "--min", "x_score=0")],
-    ids=lambda words: words[0],
-)
-def test_the_files_beside_a_scored_table_are_not_overwritten(words, end, tmp_path):
-    table = tmp_path / "scored.jsonl"
+@pytest.mark.parametrize("words", ["pairs --margin 1", "filter --min x_score=0"])
+def test_the_files_beside_a_scored_table_are_not_overwritten(table, fails, words, end):
     table.write_text('{"output_id": "a", "context_id": "c", "x_score": 1}\n')
-    kept = tmp_path / f"scored.jsonl{end}"
-    kept.write_text("{}\n")
-    name, *options_given = words
-    result = CliRunner().invoke(cli.cli, [name, str(table), *options_given, "--out", str(kept)])
-    assert "SOURCE and --out must be different files" in str(result.exception)
-    assert kept.read_text() == "{}\n"
+    beside = table.with_name(table.name + end)
+    beside.write_text("{}\n")
+    told = fails(2, f"{words} {table} --out {beside}")
+    assert "SOURCE and --out must be different files" in told
+    assert beside.read_text() == "{}\n"
+
+
+def test_the_configuration_beside_rescored_rows_is_an_output_too(fails, table):
+    record = table.with_name("out.jsonl.run.json")
+    told = fails(2, f"rescore {table} --link {record} --out {table.with_name('out.jsonl')}")
+    assert f"{record}: --link and --out must be different files" in told
