@@ -215,26 +215,19 @@ def test_an_unknown_command_or_option_in_a_page_is_seen():
     assert list(unknown_words(text)) == ["--text", "scores", "--lader", "--least"]
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_pages_name_commands_and_options_that_exist(page):
-    assert list(unknown_words(PAGES[page])) == []
+def test_pages_name_commands_and_options_that_exist():
+    found = {page: list(unknown_words(text)) for page, text in PAGES.items()}
+    assert {page: words for page, words in found.items() if words} == {}
 
 
-def test_every_page_is_in_the_menu_of_the_site_and_on_its_home():
+def test_every_page_and_table_is_in_the_menu_of_the_site_and_pages_are_on_its_home():
     menu = (ROOT / "mkdocs.yml").read_text("utf-8")
-    for path in DOCS:
-        page = path.relative_to(ROOT / "docs").as_posix()
-        assert f"- {page}\n" in menu or f": {page}\n" in menu, page
-        assert page == "index.md" or f"({page})" in PAGES["docs/index.md"], page
-
-
-def test_every_table_of_bench_is_in_the_menu_of_the_site():
-    menu = (ROOT / "mkdocs.yml").read_text("utf-8")
-    assert [
-        path.name
-        for path in (ROOT / "bench/results").glob("*.md")
-        if f"- bench/results/{path.name}\n" not in menu
-    ] == []
+    pages = [path.relative_to(ROOT / "docs").as_posix() for path in DOCS]
+    tables = [f"bench/results/{path.name}" for path in (ROOT / "bench/results").glob("*.md")]
+    listed = [name for name in pages + tables if re.search(rf"(- |: ){re.escape(name)}\n", menu)]
+    assert listed == pages + tables
+    home = PAGES["docs/index.md"]
+    assert [page for page in pages if f"({page})" not in home] == ["index.md"]
 
 
 def test_the_python_page_lists_every_public_name():
@@ -260,24 +253,19 @@ def test_make_knows_every_target_that_documents_name():
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for document in ("README.md", "CONTRIBUTING.md"):
         text = (ROOT / document).read_text("utf-8")
-        named = set(
-            re.findall(
-                r"^make ([a-z]+)", "\n".join(body for _, body in FENCE.findall(text)), re.MULTILINE
-            )
-        )
-        named |= set(re.findall(r"`make ([a-z]+)", text))
+        code = "\n".join(body for _, body in FENCE.findall(text))
+        named = {
+            *re.findall(r"^make ([a-z]+)", code, re.MULTILINE),
+            *re.findall(r"`make ([a-z]+)", text),
+        }
         assert {"demo", "test"} <= named
-        for target in named:
-            assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+        assert [name for name in named if not re.search(rf"(?m)^{name}:", makefile)] == []
 
 
 @pytest.mark.parametrize("kind", ["hf", "openai"])
 def test_every_option_of_a_backend_is_described(kind):
-    opener = registry.find("backend", kind, BACKENDS)
-    parameters = inspect.signature(opener).parameters.values()
-    options = {
-        parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
-    }
+    parameters = inspect.signature(registry.find("backend", kind, BACKENDS)).parameters.values()
+    options = {each.name for each in parameters if each.kind is each.KEYWORD_ONLY}
     section = PAGES["docs/reference/backends.md"].partition(f"## {kind}\n")[2].partition("\n## ")[0]
     described = set(CODE.findall("\n".join(re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE))))
     assert described == options
