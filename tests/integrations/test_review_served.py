@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import select
 import signal
 from pathlib import Path
 
 import pytest
-from chromium import cells, new_page, show, shown, started, status, sync_api
+from chromium import cells, expect, new_page, show, shown, started, status
+from json_lines import read_lines, write_lines
 from review_data import NASTY, SYSTEMS, contest
 from waiting import HANG
 
@@ -88,7 +89,7 @@ def test_ratings_survive_a_kill_and_the_page_resumes(serve, browser, tmp_path):
     rate(page, "ann", 2, "ArrowLeft")
     os.kill(server.pid, signal.SIGKILL)
     server.wait()
-    rows = [json.loads(line) for line in (run / "preferences.jsonl").read_text().splitlines()]
+    rows = read_lines(run / "preferences.jsonl")
     assert [(row["rater"], row["winner"]) for row in rows] == [("ann", "first")] * 2
     assert not {"winner", "token"} & set(page.url)
     _, address = serve(run)
@@ -106,7 +107,7 @@ def test_two_tabs_lose_nothing(serve, browser, tmp_path):
     status(first, "4 of 6 rated by ann")
     second.keyboard.press("u")
     status(second, "3 of 6 rated by bob")
-    rows = [json.loads(line) for line in (run / "preferences.jsonl").read_text().splitlines()]
+    rows = read_lines(run / "preferences.jsonl")
     assert sorted(row["rater"] for row in rows) == ["ann"] * 4 + ["bob"] * 3
 
 
@@ -168,23 +169,25 @@ def test_build_shows_an_example_with_the_columns_of_the_table(serve, browser, tm
     contest(tmp_path, rows=2)
     page = browser(serve("--folder", tmp_path)[1], "build")
     page.get_by_label("Table", exact=True).select_option("rows.jsonl")
-    sync_api.expect(page.get_by_label("Prompt of every row")).to_have_attribute(
+    expect(page.get_by_label("Prompt of every row")).to_have_attribute(
         "placeholder", "Write about {topic}."
     )
     for label in ("Name", "Backend", "Judge", "Description", "Worst", "Best"):
-        for control in page.get_by_label(label, exact=True).all():
-            assert control.get_attribute("placeholder"), label
+        controls = page.get_by_label(label, exact=True)
+        expect(controls).not_to_have_count(0)
+        for control in controls.all():
+            expect(control).to_have_attribute("placeholder", re.compile("."))
     known = [each["name"] for each in inventory("backends")]
     for label in ("Backend", "Judge"):
         control = page.get_by_label(label, exact=True).first
         assert control.get_attribute("placeholder").split(":")[0] in known
         offered = page.locator(f"#{control.get_attribute('list')} option")
         # The page fetches the list after it has drawn the form.
-        sync_api.expect(offered).to_have_count(len(known))
+        expect(offered).to_have_count(len(known))
         assert [each.get_attribute("value").rstrip(":") for each in offered.all()] == known
     # A click misses where the table that arrives moves the page.
     page.get_by_text("Available backends").press("Enter")
-    sync_api.expect(
+    expect(
         page.locator("dd", has_text="openai:MODEL on any OpenAI-compatible server")
     ).to_be_visible()
 
@@ -223,21 +226,21 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
         group.get_by_label(label).fill(words)
     # A run starts after its cost, and not if the form has changed since.
     run = page.get_by_role("button", name="Run", exact=True)
-    sync_api.expect(run).to_have_count(0)
+    expect(run).to_have_count(0)
     for name in ("first", "run-1"):
         page.get_by_label("Name of the run").fill(name)
         page.get_by_role("button", name="Show the cost").click() if name == "first" else run.click()
         page.wait_for_selector(f"code:has-text('--out={tmp_path / name}')")
         # By hand: each model writes 24 texts; the judge compares the two texts of 24 rows in 2 orders.
         for backend, calls in (*((name, 24) for name in SYSTEMS), ("judge", 48)):
-            sync_api.expect(page.locator("li", has_text=f"{backend}.jsonl")).to_contain_text(
+            expect(page.locator("li", has_text=f"{backend}.jsonl")).to_contain_text(
                 f"{calls} calls"
             )
         assert not (tmp_path / name).exists()
     run.click()
     page.wait_for_selector("text=Finished: run-1")
     page.get_by_role("link", name="See the results").click()
-    sync_api.expect(page.locator("tr", has_text=SYSTEMS[0]).first).to_contain_text("0.500")
+    expect(page.locator("tr", has_text=SYSTEMS[0]).first).to_contain_text("0.500")
 
     page.get_by_role("link", name="Blind rating").click()
     page.get_by_label("Your name").fill("ann")
@@ -274,11 +277,11 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     page.get_by_label("A label is good from").fill("1")
     page.get_by_label("A label is good from").press("Enter")
     labels = tmp_path / "run-1" / "ratings.jsonl"
-    grades = [json.loads(line) for line in labels.read_text().splitlines()]
+    grades = read_lines(labels)
     good = sum(row["value"] == 2 for row in grades)
     assert {row["value"] for row in grades} == {-2, 2}
     # The judge is right on every text, so all labels above 0.75 are good.
-    sync_api.expect(page.locator(".facts")).to_contain_text(
+    expect(page.locator(".facts")).to_contain_text(
         f"100.0 %: {good} of {good} labels above the threshold are good"
     )
     with page.expect_download() as waiting:
@@ -304,19 +307,8 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     assert done.code in {0, 3}, done.err
     assert {row["benchmark"] for row in done.rows} == {"own"}
 
-    asked = [
-        "--by",
-        "clarity_win_rate",
-        "--labels",
-        labels,
-        "--label",
-        "clarity",
-        "--good",
-        ">=1",
-        "--precision",
-        "0.7",
-    ]
-    done = command("calibrate", scored, *asked, "--out", tmp_path / "threshold.json")
+    promise = f"--by clarity_win_rate --labels {labels} --label clarity --good >=1 --precision 0.7"
+    done = command(f"calibrate {scored} {promise} --out {tmp_path}/threshold.json")
     assert done.code in {0, 3}, done.err
     assert "24 labels" in done.out + done.err
 
@@ -342,7 +334,7 @@ def test_ten_thousand_rows_are_shown_ten_at_a_time(chromium, tmp_path):
          "explanation": None, "mass": 0.9}
         for n in range(10_000) for place, one in enumerate(models) for other in models[place + 1 :]
     ]  # fmt: skip
-    (run / "results.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    write_lines(run / "results.jsonl", lines)
     from refladder.arena.html import review_page
     from refladder.arena.runs import read_run
 
@@ -371,7 +363,7 @@ def test_ten_thousand_rows_are_shown_ten_at_a_time(chromium, tmp_path):
     ):
         act()
         status(page, text)
-        sync_api.expect(page.locator("article")).to_have_count(articles)
+        expect(page.locator("article")).to_have_count(articles)
         assert page.locator("main *").count() < 1000  # elements, of which each costs time
     page.context.close()
     assert problems == []

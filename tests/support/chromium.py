@@ -24,7 +24,8 @@ if PATH is None:
 
 
 TIMEOUT = 1000 * HANG  # milliseconds
-sync_api.expect.set_options(timeout=TIMEOUT)
+expect = sync_api.expect
+expect.set_options(timeout=TIMEOUT)
 
 
 @contextmanager
@@ -72,10 +73,10 @@ def show(page, view):
 def cells(page, name, kinds="td"):
     """The texts of the cells of the one table row that contains a name."""
     row = page.locator("tr", has_text=name)
-    sync_api.expect(row).to_have_count(1)
+    expect(row).to_have_count(1)
     return row.locator(kinds).all_inner_texts()
 
 
 def status(page, start):
     """Wait until the status line of the view starts with some words."""
-    sync_api.expect(page.locator("main [role=status]").first).to_have_text(re.compile(f"^{start}"))
+    expect(page.locator("main [role=status]").first).to_have_text(re.compile(f"^{start}"))
