@@ -45,12 +45,13 @@ def test_a_prompt_that_cannot_be_cut_says_where(text, message):
 
 def test_a_prompt_is_given_once_and_in_utf_8(tmp_path):
     path = tmp_path / "prompt.txt"
+    path.write_bytes(b"\xef\xbb\xbfWrite.\r\nAbout {topic}.")
+    found = open_task_prompt(path, None)
+    assert (found.where, found.literals) == (str(path), ("Write.\nAbout ", "."))
     path.write_bytes(b"\xff{topic}")
-    with pytest.raises(DataError, match="not UTF-8; save the prompt as UTF-8"):
-        open_task_prompt(path, None)
-    for file, text in ((None, None), (path, "Write about {topic}.")):
-        with pytest.raises(UsageError, match="give the task prompt once: "):
-            open_task_prompt(file, text)
+    refuses(DataError, "not UTF-8; save the prompt as UTF-8", open_task_prompt, path, None)
+    refuses(UsageError, "give the task prompt once: ", open_task_prompt, None, None)
+    refuses(UsageError, "give the task prompt once: ", open_task_prompt, path, "{topic}")
 
 
 def test_rows_fill_the_prompt_and_values_are_never_read_for_variables(read):

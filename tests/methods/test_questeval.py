@@ -21,13 +21,14 @@ from refladder.records import Context
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the local extra is not installed")
 
-ARTICLE = "a storm closed the harbour . bread is in ghent ."
+BREAD = "bread is in ghent ."
+ARTICLE = f"a storm closed the harbour . {BREAD}"
 TEXTS = ["the harbour was closed", "bread in ghent"]
 CONTEXT = Context(id="c", task="summarization", text=ARTICLE)
 # By hand, sentence by sentence: what is left when `a the . is in was` are taken away.
 SPANS = {
     "a storm closed the harbour .": ["storm closed", "harbour"],
-    "bread is in ghent .": ["bread", "ghent"],
+    BREAD: ["bread", "ghent"],
     TEXTS[0]: ["harbour", "closed"],
     TEXTS[1]: ["bread", "ghent"],
 }
@@ -42,6 +43,8 @@ READ = {(question, text): "unanswerable" for question in QUESTIONS.values() for 
     ("what was closed ?", TEXTS[0]): "the harbour",
     ("what is in ghent ?", TEXTS[1]): "bread",
     ("when is bread ?", TEXTS[1]): "ghent",
+    ("what was closed ?", BREAD): "unanswerable",
+    ("is the harbour open ?", BREAD): "unanswerable",
     ("what was closed ?", ARTICLE): "the harbour",
     ("is the harbour open ?", ARTICLE): "no",
     ("what is in ghent ?", ARTICLE): "bread",
@@ -135,7 +138,7 @@ def plain_questeval(paths, text):
         span: write(1, f"{question} </s> {ARTICLE}") for span, question in asked(text).items()
     }
     matches = [token_f1(answer, span) for span, answer in answers.items()]
-    article = ("a storm closed the harbour .", "bread is in ghent .")
+    article = ("a storm closed the harbour .", BREAD)
     questions = [question for sentence in article for question in asked(sentence).values()]
     known = [1 - doubt(f"{question} </s> {text}") for question in questions]
     precision, recall = sum(matches) / len(matches), sum(known) / len(known)
@@ -168,6 +171,14 @@ def test_on_a_benchmark(taught, ready):
     assert values == pytest.approx(expected)
     assert empty is None
     assert (result.method.name, len(result.notes)) == (name, 1)
+
+
+def test_an_output_about_something_else_scores_zero(taught):
+    generator, reader = map(opened, taught)
+    # what the model is nearly sure of becomes sure
+    reader.opened.model.decoder.final_layer_norm.weight.data *= 100
+    bread = Context(id="b", task="summarization", text=BREAD)
+    assert questeval(generator, reader, bread, TEXTS[:1]).values == [0.0]
 
 
 def test_outputs_without_a_question_have_no_score(ready):
