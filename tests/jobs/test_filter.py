@@ -83,7 +83,7 @@ def test_a_top_fraction_is_of_the_rows_that_reach_the_thresholds(passed, write_j
 
 @settings(max_examples=40, deadline=None)
 @given(count=st.integers(0, 60), hundredths=st.integers(1, 100))
-@example(count=30, hundredths=10)  # 0.1 * 30 is a little over 3
+@example(count=50, hundredths=14)  # 0.14 * 50 is a little over 7
 def test_a_top_fraction_counts_exactly(tmp_path_factory, count, hundredths):
     rows = [{"v": value % 7} for value in range(count)]
     asked = Filtering(top=hundredths / 100, by="v")
