@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from hub_server import hub_for_clients
+from json_lines import read_lines
 
 from refladder.files.ladder_sets import load_ladders
 
@@ -106,26 +107,21 @@ def judge_for(words, models):
 def runnable(words, models):
     """The command with small data and small models in place of those that it names, and fewer answers and questions."""
     judge = judge_for(words, models)
-    replaced = {
-        "zepo.rewrites=5": f"zepo.rewrites={0 if judge == 'builtin' else 1}",
-        **{
-            word: "systems=adapt,baseline,tilburg-pipe"
-            for word in words
-            if word.startswith("systems=")
-        },
-        **{word: str(ROOT / word) for word in words if word.startswith("published_data/")},
-        **{
-            word: CHECKPOINT.sub(lambda match: models[match[1]], word)
-            for word in words
-            if CHECKPOINT.match(word)
-        },
-    }
-    line = []
-    for before, word in pairwise(["", *words]):
-        if not {before, word} & {"--judge", "--writer"}:
-            line.append(
-                str(min(int(word), FEW)) if before == "--answers" else replaced.get(word, word)
-            )
+
+    def small(before, word):
+        if before == "--answers":
+            return str(min(int(word), FEW))
+        if word == "zepo.rewrites=5":
+            return f"zepo.rewrites={0 if judge == 'builtin' else 1}"
+        if word.startswith("systems="):
+            return "systems=adapt,baseline,tilburg-pipe"
+        if word.startswith("published_data/"):
+            return str(ROOT / word)
+        return CHECKPOINT.sub(lambda match: models[match[1]], word)
+
+    named = {"--judge", "--writer"}
+    pairs = pairwise(["", *words])
+    line = [small(before, word) for before, word in pairs if not {before, word} & named]
     name = next(word for word in words if word in SOURCES)
     line += ["--source", str(SOURCES[name])]
     for method, option in (("mqag", "mqag.questions=1"), ("zepo", "zepo.rounds=1")):
@@ -154,20 +150,14 @@ def test_a_recipe_has_the_settings_of_the_paper(name):
     settings = tomllib.loads(RECIPES[name].read_text("utf-8"))
     assert set(settings) == {"build", "publish", "score", "evaluate"}
     assert settings["publish"] == {"without-contexts": True}
+    build, score, evaluate = (settings[name] for name in ("build", "score", "evaluate"))
     # arXiv 2509.05440: N = 5 (section 2.1), s = sum i p(better) - i p(worse) (section 2.2), Llama-3 8B (Table 1)
-    assert settings["build"]["rungs"] == settings["evaluate"]["rungs"] == 5
-    assert settings["score"]["rule"] == settings["evaluate"]["rule"] == "ladder-sum"
+    assert build["rungs"] == evaluate["rungs"] == 5
+    assert score["rule"] == evaluate["rule"] == "ladder-sum"
     model = "hf:meta-llama/Meta-Llama-3-8B-Instruct"
-    assert {
-        settings["build"]["writer"],
-        settings["score"]["judge"],
-        settings["evaluate"]["judge"],
-    } == {model}
-    shared = settings["build"].keys() & settings["evaluate"].keys()
-    assert shared == {"dimension", "rungs", "seed"}
-    assert {key: settings["build"][key] for key in shared} == {
-        key: settings["evaluate"][key] for key in shared
-    }
+    assert build["writer"] == score["judge"] == evaluate["judge"] == model
+    assert build.keys() & evaluate.keys() == {"dimension", "rungs", "seed"}
+    assert all(build[key] == evaluate[key] for key in ("dimension", "rungs", "seed"))
 
 
 @pytest.fixture(scope="session")
@@ -228,27 +218,15 @@ def test_a_table_is_scored_on_the_ladders_of_a_recipe(
 ):
     monkeypatch.chdir(workplace)
     build_once(name, command, models)
-    assert command("export", name, "--source", SOURCES[name], "--out", f"{name}.csv").code == 0
-    judge = ["--judge", models["llm"], *UNLIKELY]
-    score = [
-        "score",
-        f"{name}.csv",
-        "--ladders",
-        f"{name}-ladders",
-        "--out",
-        f"{name}.jsonl",
-        *judge,
-    ]
-    assert command("--config", RECIPES[name], *score).code in {0, 3}
-    rows = [json.loads(line) for line in Path(f"{name}.jsonl").read_text("utf-8").splitlines()]
+    assert command(f"export {name} --source {SOURCES[name]} --out {name}.csv").code == 0
+    judge = f"--judge {models['llm']} {' '.join(UNLIKELY)}"
+    score = f"score {name}.csv --ladders {name}-ladders --out {name}.jsonl {judge}"
+    assert command(f"--config {RECIPES[name]} {score}").code in {0, 3}
+    rows = read_lines(f"{name}.jsonl")
     dimensions = tomllib.loads(RECIPES[name].read_text("utf-8"))["build"]["dimension"]
-    assert {f"{dimension}_score" for dimension in dimensions} == {
-        key for key in rows[0] if key.endswith("_score")
-    } - {"overall_score" if len(dimensions) > 1 and "overall" not in dimensions else ""} - {
-        "all_dimensions_score"
-    }
+    scores = {key.removesuffix("_score") for key in rows[0] if key.endswith("_score")}
+    assert {*dimensions} <= scores <= {*dimensions, "overall", "all_dimensions"}
     assert any(isinstance(row[f"{dimensions[0]}_score"], float) for row in rows)
-    settings = json.loads((workplace / f"{name}-ladders" / "run.json").read_text("utf-8"))[
-        "options"
-    ]
+    stored = json.loads((workplace / f"{name}-ladders" / "run.json").read_text("utf-8"))
+    settings = stored["options"]
     assert (settings["rungs"], settings["top_p"], settings["dimension"]) == (5, 1.0, dimensions)

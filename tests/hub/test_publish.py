@@ -60,16 +60,16 @@ def test_only_the_set_goes_up_in_one_commit_and_comes_back_as_it_was(hub, built,
 
 
 def test_scores_from_the_folder_and_from_the_hub_differ_in_the_address_only(
-    built, command, outputs, tmp_path
+    built, command, outputs
 ):
     folder = built(failures=[FAILURE])
-    address = address_of(command("publish", folder, "me/mine", "--tag", "v1"))
-    for name, ladders in (("local", folder), ("remote", address), ("tagged", "hub:me/mine@v1")):
-        done = command("score", outputs, "--ladders", ladders, "--out", tmp_path / f"{name}.jsonl")
+    address = address_of(command(f"publish {folder} me/mine --tag v1"))
+    printed = []
+    for ladders in (folder, address, "hub:me/mine@v1"):
+        done = command(f"score {outputs} --ladders {ladders}")
         assert done.code == 3, done.err
-    local, remote, tagged = (
-        (tmp_path / f"{name}.jsonl").read_text("utf-8") for name in ("local", "remote", "tagged")
-    )
+        printed.append(done.out)
+    local, remote, tagged = printed
     assert '"signature": "ladders:mine@' in local
     assert f'"signature": "ladders:{address}@' in remote
     assert local.replace("ladders:mine@", f"ladders:{address}@") == remote == tagged
@@ -171,7 +171,7 @@ def test_two_commits_that_come_first_end_it_with_nothing_sent(hub, built, fails)
     publish(built(), "me/mine")
     hub.before_commits.append(again)
     before = hub.text("me/mine", "manifest.json")
-    assert fails(2, "publish", built(last="and nothing"), "me/mine") == (
+    assert fails(2, f"publish {built(last='and nothing')} me/mine") == (
         "refladder: me/mine: it was changed twice while it was published, so nothing was sent; run the same command "
         "again\n"
     )

@@ -22,14 +22,6 @@ def expected(command):
     """What the command line gives for the texts that can be scored, and its signature."""
     rows = []
     for context_id, text in zip(CONTEXT_IDS[:2], TEXTS, strict=False):
-        arguments = [
-            "--ladders",
-            "demo/story",
-            "--context-id",
-            context_id,
-            "--text",
-            text,
-            "--json",
-        ]
-        rows += command("score", *arguments).rows
+        line = f"score --ladders demo/story --context-id {context_id} --json --text"
+        rows += command(line, text).rows
     return rows

@@ -15,6 +15,7 @@ pytest.importorskip("moto.server", reason="moto is not installed; run make test-
 import s3fs
 from moto.server import ThreadedMotoServer
 from slow_judge import installed
+from waiting import until
 
 from refladder.files.locks import has_ended
 
@@ -59,14 +60,8 @@ def test_files_go_from_a_bucket_to_a_bucket(store, command, fails, expected, tmp
     arguments = ("score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out", "--json")
     done = command(*arguments, "--workers", "2")
     assert done.code == 0
-    assert json.loads(done.out)["files"] == {
-        "files": 6,
-        "reused": 0,
-        "missing": 0,
-        "rows": 600,
-        "scored": 600,
-        "unscored": 0,
-    }
+    counts = {"files": 6, "reused": 0, "missing": 0, "rows": 600, "scored": 600, "unscored": 0}
+    assert json.loads(done.out)["files"] == counts
     assert content(store) == expected
     assert not [name for name in store.find("bucket/out") if name.endswith((".lock", ".partial"))]
     assert "secret-of-the-test" not in "".join(
@@ -88,10 +83,8 @@ def test_files_go_from_a_bucket_to_a_bucket(store, command, fails, expected, tmp
         "refladder: s3://bucket/out/1.jsonl: this file of scored rows is missing; run"
     )
     counts = json.loads(command(*arguments).out)
-    assert (counts["files"]["reused"], counts["reused"]) == (
-        5,
-        500,
-    )  # 100 rows x 5 rungs, downloaded and not asked
+    # 100 rows x 5 rungs, downloaded and not asked.
+    assert (counts["files"]["reused"], counts["reused"]) == (5, 500)
     assert content(store) == expected
     assert len(command(*best).rows) == 60
 
@@ -101,8 +94,7 @@ def test_a_killed_driver_is_continued(store, process, command, expected, tmp_pat
     hold.touch()
     line = ["score", "s3://bucket/in", *LADDERS, "--out", "s3://bucket/out"]
     run = process(*line, "--judge", "slow", env=environment)
-    while not store.exists("bucket/out/run.json"):
-        assert run.poll() is None
+    until(lambda: store.exists("bucket/out/run.json"), run)
     os.kill(run.pid, signal.SIGKILL)
     run.communicate()
     assert has_ended(run.pid)

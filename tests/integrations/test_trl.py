@@ -29,6 +29,21 @@ def policy(tmp_path_factory):
     return transformers.AutoModelForCausalLM.from_pretrained(folder), tokenizer
 
 
+def settings(folder, batch, *, steps):
+    return GRPOConfig(
+        output_dir=str(folder),
+        per_device_train_batch_size=batch,
+        num_generations=2,
+        max_completion_length=8,
+        max_steps=steps,
+        logging_steps=1,
+        use_cpu=True,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+    )
+
+
 def test_two_steps_of_grpo(policy, tmp_path):
     calls = []
     scored = reward(ladders="demo/story", dimensions=["coherence"])
@@ -39,22 +54,10 @@ def test_two_steps_of_grpo(policy, tmp_path):
 
     model, tokenizer = policy
     rows = [{"prompt": "A storm closed the harbour.", "context_id": name} for name in CONTEXT_IDS]
-    settings = GRPOConfig(
-        output_dir=str(tmp_path),
-        per_device_train_batch_size=6,
-        num_generations=2,
-        max_completion_length=8,
-        max_steps=2,
-        logging_steps=1,
-        use_cpu=True,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-    )
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=recorded,
-        args=settings,
+        args=settings(tmp_path, 6, steps=2),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
     )
@@ -113,18 +116,6 @@ def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(
         return given["rewards"]
 
     model, tokenizer = policy
-    settings = GRPOConfig(
-        output_dir=str(tmp_path),
-        per_device_train_batch_size=4,
-        num_generations=2,
-        max_completion_length=8,
-        max_steps=1,
-        logging_steps=1,
-        use_cpu=True,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
-    )
     rows = [
         {"prompt": "A storm closed the harbour.", "context_id": name}
         for name in ("story-01", "story-02")
@@ -132,7 +123,7 @@ def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(
     trainer = GRPOTrainer(
         model=model,
         reward_funcs=[of_one, recorded],
-        args=settings,
+        args=settings(tmp_path, 4, steps=1),
         train_dataset=Dataset.from_list(rows),
         processing_class=tokenizer,
     )
@@ -181,17 +172,14 @@ def test_the_completions_of_a_call_are_one_batch(shared):
     assert batches[1:] == [4 * 2 * 5]
 
 
-def test_the_reward_is_the_score_of_the_command_line(expected):
-    one = reward(ladders="demo/story", dimensions=["coherence"])
-    assert one(completions=TEXTS, context_id=CONTEXT_IDS) == [
-        *(row["coherence_score"] for row in expected),
-        None,
-    ]
-    both = reward(ladders="demo/story")
-    assert both(completions=TEXTS, context_id=CONTEXT_IDS) == [
-        *(row["overall_score"] for row in expected),
-        None,
-    ]
+@pytest.mark.parametrize(
+    ("dimensions", "column"), [(["coherence"], "coherence_score"), ([], "overall_score")]
+)
+def test_the_reward_is_the_score_of_the_command_line(expected, dimensions, column):
+    values = reward(ladders="demo/story", dimensions=dimensions)(
+        completions=TEXTS, context_id=CONTEXT_IDS
+    )
+    assert values == [*(row[column] for row in expected), None]
 
 
 def test_a_conversation_is_scored_by_its_last_message(expected):
