@@ -216,6 +216,8 @@ def test_a_token_of_no_probability_is_valid_and_left_out():
     never = [{"token": "Worse", "logprob": -9999.0}, {"token": "x", "logprob": -math.inf}]
     found = checked_choices(answer(GOOD, GOOD, *never))
     assert [(choice.text, choice.logprob) for choice in found] == [("Better", -0.5)]
+    # where nothing is checked, entries without a number are left out too
+    assert first_choices(answer(GOOD, GOOD, *never, {"token": "y", "logprob": None})) == found
 
 
 @pytest.mark.parametrize("rows", ["Better", 7, {"Better": 0}, None])
