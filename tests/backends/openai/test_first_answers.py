@@ -94,5 +94,5 @@ def test_a_writer_without_a_whole_text(serve, told, quirks, finish, message):
     for _ in range(2):
         texts = backend.write(questions(6), Sampling(max_tokens=3, temperature=0))
     assert {text.finish for text in texts} == {finish}
-    assert (backend.counts["answer: empty answer"] >= 12) == (finish == "error")
+    assert backend.counts.get("answer: empty answer", 0) == (12 if finish == "error" else 0)
     assert told() == [message]
