@@ -76,6 +76,11 @@ def test_labels_of_ids_that_are_not_there(calibrated, refused):
     assert told["notes"][0].startswith("7 of 100 labels not used: ")
 
 
+def test_an_empty_label_is_not_counted(calibrated):
+    _, told = calibrated(change_label=only(7, rating=None))
+    assert told["labels"] == 93
+
+
 def test_no_id_that_both_tables_have(fails, tables, write_jsonl):
     table, _ = tables()
     labels = write_jsonl([{"name": "x", "rating": 4}], "l.jsonl")
