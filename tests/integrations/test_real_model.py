@@ -55,32 +55,18 @@ threading.Event().wait()
 CLARITY = refladder.Dimension(
     name="clarity", description="Whether the response is easy to understand.", low=1, high=3
 )
-TOPICS = (
-    "tides",
-    "rain",
-    "snow",
-    "wind",
-    "fog",
-    "ice",
-    "dew",
-    "hail",
-    "mud",
-    "sand",
-    "rust",
-    "salt",
-)
+TOPICS = ("tides", "rain", "snow", "wind", "fog", "ice", "dew", "hail", "mud", "sand", "rust", "salt")  # fmt: skip
+TEXTS = ("{0} {0}", "It is {0}.", "A word for {0} in nature.")
 ROWS = [
     {
         "context_id": topic,
         "context": f"What is {topic}?",
         "output_id": f"{topic}{place}",
-        "output": text,
+        "output": text.format(topic),
         "rating": place,
     }
     for topic in TOPICS[:2]
-    for place, text in enumerate(
-        (f"{topic} {topic}", f"It is {topic}.", f"A word for {topic} in nature."), 1
-    )
+    for place, text in enumerate(TEXTS, 1)
 ]
 
 
@@ -251,15 +237,13 @@ def test_it_writes_a_ladder_is_certified_and_evaluated(opened, ladders_of, tmp_p
     evaluation = refladder.evaluate(
         ROWS, ladders=folder, judge=opened, columns={"clarity": "rating"}
     )
-    rows = [
-        row
+    wanted = ("ladder", "within_context", "spearman")
+    counts = [
+        (row.dimension, row.contexts + row.skipped)
         for row in evaluation.rows
-        if (row.method, row.level, row.statistic) == ("ladder", "within_context", "spearman")
+        if (row.method, row.level, row.statistic) == wanted
     ]
-    assert [(row.dimension, row.contexts + row.skipped) for row in rows] == [
-        ("clarity", 2),
-        ("mean", 2),
-    ]
+    assert counts == [("clarity", 2), ("mean", 2)]
 
 
 # A run that kills itself with one batch stored, 16 rows, and the next in hand.
@@ -313,36 +297,23 @@ def test_transformers_serve_names_the_label_of_the_plain_loop(folder, alone, ope
         )
     template, tokenizer = load_template("open", "compare"), opened.opened.tokenizer
     slots = {"dimension": "clarity", "description": "Lost or clear.", "background": ""}
-    texts = {
-        topic: {
-            "reference": f"{topic} {topic}",
-            "target": f"{topic.capitalize()} is water that falls.",
-        }
-        for topic in TOPICS[:2]
-    }
-    prompts = [
-        fill(template, {**slots, **texts[topic], "context": f"What is {topic}?"}) for topic in texts
-    ]
+    prompts = []
+    for topic in TOPICS[:2]:
+        target = f"{topic.capitalize()} is water that falls."
+        texts = {"reference": f"{topic} {topic}", "target": target, "context": f"What is {topic}?"}
+        prompts.append(fill(template, {**slots, **texts}))
     greedy = []
     for prompt in prompts:
         asked = tokenizer(
             chat(tokenizer, prompt.text), add_special_tokens=False, return_tensors="pt"
         )
-        answer = alone.generate(**asked, max_new_tokens=8, do_sample=False)[
-            0, asked["input_ids"].shape[1] :
-        ]
+        whole = alone.generate(**asked, max_new_tokens=8, do_sample=False)[0]
+        answer = whole[asked["input_ids"].shape[1] :]
         words = tokenizer.decode(answer, skip_special_tokens=True).strip('" ')
         greedy.append(next((label for label in prompt.labels if words.startswith(label)), None))
-    command = [
-        Path(sys.executable).with_name("transformers"),
-        "serve",
-        folder,
-        "--host",
-        "127.0.0.1",
-    ]
-    with started(
-        [*command, "--device", "cpu", "--dtype", "float32"], tmp_path / "serve.txt"
-    ) as url:
+    options = ("--host", "127.0.0.1", "--device", "cpu", "--dtype", "float32")
+    command = [Path(sys.executable).with_name("transformers"), "serve", folder, *options]
+    with started(command, tmp_path / "serve.txt") as url:
         backend = connect(f"openai:{folder}", base_url=url, max_concurrency="1", samples="2")
         print(backend.notice)  # noqa: T201  shown with -s
         assert " sample1-fixed" in backend.fingerprint
