@@ -16,8 +16,8 @@ import numpy as np
 from refladder.engine.partition import (
     STEP,
     Piece,
-    Run,
     Span,
+    Stretch,
     key_positions,
     keys_in,
     partition,
@@ -63,7 +63,7 @@ class Parts:
     """The parts of attention over `tokens`; `spans` holds bands too, with masks of shape (1, 1, queries, keys)."""
 
     tokens: int
-    runs: list[Run]
+    runs: list[Stretch]
     spans: list[tuple[Span, Any]]
     batches: list[Batch]
     gathered: dict[tuple[int, int, int], Gathered] = field(default_factory=dict)

@@ -30,7 +30,7 @@ _SHORT_CHUNK = 64
 Range = tuple[int, int]
 
 
-class Run(NamedTuple):
+class Stretch(NamedTuple):
     """Tokens `first` to `last` (excluded) of a segment; each sees those before it."""
 
     first: int
@@ -57,7 +57,7 @@ class Span(NamedTuple):
 class Partition(NamedTuple):
     """Runs and pieces hold each token once; with spans and bands (some keys hidden) they show each visible key once."""
 
-    runs: list[Run]
+    runs: list[Stretch]
     pieces: list[Piece]
     spans: list[Span]
     bands: list[Span]
@@ -99,7 +99,7 @@ def partition(
             if stop - index <= short:
                 parts.pieces.append(Piece(index, stop, before))
             else:
-                parts.runs.append(Run(index, stop))
+                parts.runs.append(Stretch(index, stop))
                 parts.spans.extend(Span(index, stop, *keys) for keys in before)
             if stop < end:
                 pending.append((stop, end, _appended(before, (past + index, past + stop))))
@@ -158,7 +158,7 @@ def windowed(
 
 def _chunks(
     segment: Segment, full: Partition, window: int, short_chunk: int
-) -> tuple[list[Run], list[Piece], list[Span]]:
+) -> tuple[list[Stretch], list[Piece], list[Span]]:
     """Return runs, pieces and spans of a partition whose runs are not longer than the window."""
     most = min(_SHORT, max(window - window % STEP, min(window, STEP)))
     runs, pieces, spans = [], list(full.pieces), list(full.spans)
@@ -172,7 +172,7 @@ def _chunks(
             if last - first < short_chunk:
                 pieces.append(Piece(first, last, ()))
             else:
-                runs.append(Run(first, last))
+                runs.append(Stretch(first, last))
             if first > run.first:
                 spans.append(Span(first, last, segment.start + run.first, segment.start + first))
     return runs, pieces, spans

@@ -66,7 +66,7 @@ class Push(NamedTuple):
     segment: Segment
 
 
-class Row(NamedTuple):
+class Visit(NamedTuple):
     """Run a segment and drop it from the cache."""
 
     segment: Segment
@@ -150,7 +150,7 @@ def _preorder(root: Node) -> list[Node]:
     return nodes
 
 
-def plan(root: Node, max_tokens: int) -> Iterator[Push | Row | Pop]:
+def plan(root: Node, max_tokens: int) -> Iterator[Push | Visit | Pop]:
     """Yield the steps that run each token once: subtrees of at most `max_tokens` packed in rows, larger nodes cached."""
     pending: list[Node | Pop] = [root]
     while pending:
@@ -159,7 +159,7 @@ def plan(root: Node, max_tokens: int) -> Iterator[Push | Row | Pop]:
             yield node
             continue
         if node.size <= max_tokens:
-            yield Row(_segment([node]))
+            yield Visit(_segment([node]))
             continue
         for first in range(0, int(node.tokens.size), max_tokens):
             tokens = node.tokens[first : first + max_tokens]
@@ -170,7 +170,7 @@ def plan(root: Node, max_tokens: int) -> Iterator[Push | Row | Pop]:
             ]
             yield Push(_segment([Node(start=node.start + first, tokens=tokens, reads=reads)]))
         small = [child for child in node.children if child.size <= max_tokens]
-        yield from (Row(_segment(block)) for block in _blocks(small, max_tokens))
+        yield from (Visit(_segment(block)) for block in _blocks(small, max_tokens))
         if node.tokens.size:
             pending.append(Pop(int(node.tokens.size)))
         pending.extend(child for child in reversed(node.children) if child.size > max_tokens)

@@ -175,10 +175,12 @@ def _columns(
     return linked
 
 
-def _scale_of(rule: Rule, rungs: int, human: tuple[float, float]) -> linking.Scale:
+def _scale_of(rule: Rule, rungs: int, human: tuple[float, float]) -> linking.LinearScore:
     """Return the scale of a rule that is linear in the verdicts."""
     steps = rung_steps(rule, rungs, human)
-    return linking.Scale(steps / 2, float(bounds_of(rule, rungs, human)[0] + np.sum(steps) / 2))
+    return linking.LinearScore(
+        steps / 2, float(bounds_of(rule, rungs, human)[0] + np.sum(steps) / 2)
+    )
 
 
 def _column(
@@ -186,7 +188,7 @@ def _column(
     odds: Sequence[FloatArray],
     scores: tuple[FloatArray, FloatArray],
     contexts: IntArray,
-    scale: linking.Scale,
+    scale: linking.LinearScore,
 ) -> LinkedColumn:
     common = linking.common_rows(odds[0], odds[1], contexts, scale)
     lines = linking.lines_between(common, np.ones((1, len(common.rows))))

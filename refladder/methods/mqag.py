@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.backends.hf import TransformersBackend
-    from refladder.backends.hf.readers import Reader, Row
+    from refladder.backends.hf.readers import Encoded, Reader
     from refladder.engine.sampling import GeneratedText
     from refladder.methods.contract import MethodSettings
     from refladder.records import Benchmark, Context, Dimension
@@ -168,7 +168,7 @@ def _agreement(
     beginning = token_id(reader.opened, "bos_token_id", SUGGESTION)
     plain = reader.tokens.plain
     sources = [plain(text), plain(context)]
-    rows: list[Row] = []
+    rows: list[Encoded] = []
     fitting_choices: list[Choice] = []
     for choice in choices:
         tail = [*plain(" "), beginning, *plain(f" {choice.question}")]

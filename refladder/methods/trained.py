@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
     from refladder.backends.hf import TransformersBackend
-    from refladder.backends.hf.readers import Reader, Row
+    from refladder.backends.hf.readers import Encoded, Reader
     from refladder.methods.contract import EvaluationMethod, MethodSettings
     from refladder.records import Benchmark, Context, Dimension
 
@@ -288,7 +288,7 @@ def _of_pairs(
     """Compute a number for each text from the logits of its pairs, shape (pairs, classes)."""
     problems: Counter[str] = Counter()
     # None for an empty text, no rows for one that does not fit.
-    rows_of: list[list[Row] | None] = []
+    rows_of: list[list[Encoded] | None] = []
     plain = reader.tokens.plain
     for text in texts:
         if not text.strip():

@@ -46,7 +46,7 @@ class Lines(NamedTuple):
     shifts: FloatArray
 
 
-class Scale(NamedTuple):
+class LinearScore(NamedTuple):
     """A score that is linear in the verdicts: base + sum over rungs k of weights_k * (p(win | k) - p(loss | k))."""
 
     weights: FloatArray
@@ -72,7 +72,7 @@ class Common(NamedTuple):
     odds: FloatArray
     curves: FloatArray
     positions: FloatArray
-    scale: Scale
+    scale: LinearScore
 
 
 class HeldOut(NamedTuple):
@@ -106,12 +106,14 @@ def log_odds(probabilities: FloatArray) -> FloatArray:
     return cast("FloatArray", np.clip(logs[..., 0] - logs[..., 1], -MOST_ODDS, MOST_ODDS))
 
 
-def scores_of(odds: FloatArray, scale: Scale) -> FloatArray:
+def scores_of(odds: FloatArray, scale: LinearScore) -> FloatArray:
     """Return scores, shape (...), from log-odds, shape (..., rungs): p(win) - p(loss) = tanh(log-odds / 2)."""
     return cast("FloatArray", scale.base + np.sum(scale.weights * np.tanh(odds / 2), axis=-1))
 
 
-def common_rows(first: FloatArray, second: FloatArray, contexts: IntArray, scale: Scale) -> Common:
+def common_rows(
+    first: FloatArray, second: FloatArray, contexts: IntArray, scale: LinearScore
+) -> Common:
     """Sum what links need over the rows of each context.
 
     Log-odds of both judges have shape (rows, rungs). `contexts`, shape (rows,), are numbers from 0 without gaps.
@@ -192,7 +194,9 @@ def equipercentile(scores: FloatArray, first: FloatArray, second: FloatArray) ->
     return cast("FloatArray", np.quantile(second, np.clip(ranks, 0.0, 1.0)))
 
 
-def by_rank(first: FloatArray, second: FloatArray, scale: Scale) -> tuple[FloatArray, FloatArray]:
+def by_rank(
+    first: FloatArray, second: FloatArray, scale: LinearScore
+) -> tuple[FloatArray, FloatArray]:
     """Return the equipercentile map of common rows: knots and their values.
 
     The knots are the scores of the first judge, so that hard verdicts, which give few different scores, are mapped
@@ -282,7 +286,7 @@ def held_out(
     first: FloatArray,
     second: FloatArray,
     contexts: IntArray,
-    scale: Scale,
+    scale: LinearScore,
     scores: tuple[FloatArray, FloatArray] | None = None,
 ) -> HeldOut:
     """Return errors of the maps on contexts that they were not made from, in `FOLDS` folds of contexts.

@@ -7,7 +7,7 @@ import pytest
 
 from refladder.engine.attention import attend, parts_of
 from refladder.engine.partition import partition, windowed
-from refladder.engine.trie import Push, Row, build_trie, plan
+from refladder.engine.trie import Push, Visit, build_trie, plan
 
 torch = pytest.importorskip("torch")
 
@@ -23,7 +23,7 @@ def segments(seed, row, longer=1):
             [*kept, *random.integers(0, 3, int(random.integers(1, 60)) * longer).tolist()]
         )
     root, _ = build_trie(sequences, [])
-    steps = [step.segment for step in plan(root, row) if isinstance(step, (Push, Row))]
+    steps = [step.segment for step in plan(root, row) if isinstance(step, (Push, Visit))]
     return [segment for segment in steps if segment.tokens.size]
 
 

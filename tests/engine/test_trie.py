@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refladder.engine.trie import Pop, Push, Read, Row, build_trie, plan
+from refladder.engine.trie import Pop, Push, Read, Visit, build_trie, plan
 
 # a b c d / a b c e f / a b g, so that the distinct tokens are a b c d e f g
 SEQUENCES = [[1, 2, 3, 4], [1, 2, 3, 5, 6], [1, 2, 7]]
@@ -22,7 +22,7 @@ def test_sequences_without_a_common_beginning_hang_on_an_empty_root():
 def test_a_row_shows_a_token_its_ancestors_and_itself():
     root, _ = build_trie(SEQUENCES, [])
     (step,) = plan(root, 100)
-    assert isinstance(step, Row)
+    assert isinstance(step, Visit)
     assert step.segment.tokens.tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert step.segment.positions.tolist() == [0, 1, 2, 3, 3, 4, 2]
     assert step.segment.ends.tolist() == [7, 7, 6, 4, 6, 6, 7]
@@ -32,7 +32,7 @@ def test_a_row_shows_a_token_its_ancestors_and_itself():
 def test_a_subtree_too_big_for_a_row_is_pushed_and_popped():
     root, _ = build_trie(SEQUENCES, [])
     steps = list(plan(root, 4))
-    assert [type(step) for step in steps] == [Push, Row, Row, Pop]
+    assert [type(step) for step in steps] == [Push, Visit, Visit, Pop]
     assert [step.segment.tokens.tolist() for step in steps[:3]] == [[1, 2], [3, 4, 5, 6], [7]]
     assert [step.segment.start for step in steps[:3]] == [0, 2, 2]
     assert steps[3].tokens == 2

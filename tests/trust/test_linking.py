@@ -9,7 +9,7 @@ from scipy import optimize, special
 from refladder.trust.linking import (
     KNOTS,
     MAPS,
-    Scale,
+    LinearScore,
     by_rank,
     common_rows,
     equipercentile,
@@ -23,7 +23,7 @@ from refladder.trust.linking import (
     scores_of,
 )
 
-SCORE = Scale(np.arange(1.0, 6.0), 0.0)
+SCORE = LinearScore(np.arange(1.0, 6.0), 0.0)
 
 
 def judges(slope, shift, noise=0.2, contexts=60, seed=0):
@@ -42,7 +42,9 @@ def test_log_odds_and_scores_by_hand():
     # (.5 + .125) / (.25 + .125) = 5/3; a sure win is cut at 8; equal shares give 0
     assert log_odds(read)[0] == pytest.approx([np.log(5 / 3), 8.0, 0.0])
     # tanh(x/2) of log-odds log(5/3) is (5/3 - 1)/(5/3 + 1) = 1/4 = p(win) - p(loss): 2 * .25 + 10 = 10.5
-    assert scores_of(np.array([np.log(5 / 3)]), Scale(np.array([2.0]), 10.0)) == pytest.approx(10.5)
+    assert scores_of(
+        np.array([np.log(5 / 3)]), LinearScore(np.array([2.0]), 10.0)
+    ) == pytest.approx(10.5)
 
 
 @pytest.mark.parametrize(("slope", "shift"), [(1.0, 0.0), (0.5, 0.0), (2.0, 0.7), (0.6, -1.0)])

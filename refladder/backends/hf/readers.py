@@ -24,7 +24,7 @@ _POSITIONS_AFTER_PADDING = {
 }  # fmt: skip
 
 
-class Row(NamedTuple):
+class Encoded(NamedTuple):
     """An input of a model: token ids, their types if the model has types, and whether a text was cut."""
 
     ids: list[int]
@@ -59,14 +59,14 @@ class Reader:
         """Return the maximum number of tokens, see `longest_text`."""
         return longest_text(self.opened.tokenizer, self._config)
 
-    def single(self, text: str) -> Row:
+    def single(self, text: str) -> Encoded:
         """Return a text alone, its end cut off if it is too long."""
         ids, cut = self.tokens.framed(self.tokens.plain(text), self.longest)
-        return Row(ids, None, cut)
+        return Encoded(ids, None, cut)
 
     def pair(
         self, first: Sequence[int], second: Sequence[int], tail: Sequence[int] = ()
-    ) -> Row | None:
+    ) -> Encoded | None:
         """Return two texts with special tokens, the first cut at its end to fit; None if nothing of it is left."""
         frame = list(self._frame["input_ids"])
         width = len(self._placeholder)
@@ -95,10 +95,10 @@ class Reader:
             types = filled(
                 types, [types[starts[0]]] * len(start), [types[starts[-1]]] * len(second)
             )
-        return Row(filled(frame, start, second), types, len(first) > most)
+        return Encoded(filled(frame, start, second), types, len(first) > most)
 
     def run(
-        self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any]
+        self, rows: Sequence[Encoded], outputs: Callable[[Any, dict[str, Any]], Any]
     ) -> list[FloatArray]:
         """Run the model on each row: an array for each, whose axis of tokens may be padded at its end."""
         if not rows:
@@ -111,7 +111,7 @@ class Reader:
         )
 
     def _in_batches(
-        self, rows: Sequence[Row], outputs: Callable[[Any, dict[str, Any]], Any], most: int
+        self, rows: Sequence[Encoded], outputs: Callable[[Any, dict[str, Any]], Any], most: int
     ) -> list[FloatArray]:
         import torch
 

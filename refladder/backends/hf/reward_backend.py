@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.backends.hf.backend import TransformersBackend, flag
 from refladder.backends.hf.loading import CLASSIFIER, open_model, parse_memory
-from refladder.backends.hf.readers import Reader, Row
+from refladder.backends.hf.readers import Encoded, Reader
 from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
 from refladder.engine.memory import usable_memory
 from refladder.errors import BackendUnavailableError, UsageError
@@ -74,7 +74,9 @@ class RewardBackend(TransformersBackend):
         check_role(self.fingerprint, prompts)
         for first in range(0, len(prompts), _GROUP):
             fitted = [*self._fitted(prompts[first : first + _GROUP], self._encoded, len)]
-            rows = [Row(ids, None, cut=note is not None) for ids, note in fitted if ids is not None]
+            rows = [
+                Encoded(ids, None, cut=note is not None) for ids, note in fitted if ids is not None
+            ]
             logits = iter(
                 self._reader.run(rows, lambda model, arguments: model(**arguments).logits)
             )

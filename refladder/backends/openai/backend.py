@@ -322,7 +322,7 @@ class OpenAIBackend(Streaming):
                 await self._check_again(client, capabilities)
                 self._unproven = PROVEN_FOR
             self._unproven -= relying
-            rows = Rows(prompts, answer, failed, results, together)
+            rows = Requests(prompts, answer, failed, results, together)
             if self._files is None:
                 await rows.run(client)
                 return
@@ -400,7 +400,7 @@ open_openai.__signature__ = inspect.signature(Options)  # type: ignore[attr-defi
 
 
 @dataclass(slots=True)
-class Rows(Generic[T]):
+class Requests(Generic[T]):
     """The rows of one batch: asked by as many workers as may be in flight, each answered once.
 
     Answers that come within `_TOGETHER` seconds go to `results` together, since each `put` wakes the thread that waits.
