@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import spearmanr
+from scipy.stats import fisher_exact, spearmanr
 
 import refladder
 
@@ -41,6 +41,7 @@ RUNS = [
     ("summeval", "coherence", str(READINGS / "summeval-10")),
     ("summeval", "relevance", "summeval"),
     ("hanna", "coherence", "hanna"),
+    ("hanna", "surprise", "hanna"),
     ("newsroom", "informativeness", "newsroom"),
     ("webnlg", "semantics", "webnlg"),
 ]
@@ -328,7 +329,14 @@ def second_pass() -> tuple[list[list[str]], str]:
         f"{totals[f'{kind} changed']} of {totals[f'{kind} texts']} decisions with {words}"
         for kind, words in (("own", "own ladders"), ("direct", "direct ratings"))
     )
-    return rows, f"In all, {sums} change."
+    table = [
+        [totals[f"{kind} changed"], totals[f"{kind} texts"] - totals[f"{kind} changed"]]
+        for kind in ("own", "direct")
+    ]
+    return (
+        rows,
+        f"In all, {sums} change (Fisher's exact test, p = {fisher_exact(table).pvalue:.3f}).",
+    )
 
 
 def draw(shown: list[Point], path: Path) -> None:
