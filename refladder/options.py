@@ -769,6 +769,7 @@ OPTIONS: dict[str, Option] = {
             metavar="N",
             rare=True,
             with_student=True,
+            with_text=False,
         ),
         engine=Option(
             "Where files are scored: processes on this machine, or actors of the Ray cluster at "
@@ -776,6 +777,7 @@ OPTIONS: dict[str, Option] = {
             type=("processes", "ray"),
             rare=True,
             with_student=True,
+            with_text=False,
         ),
         shard=Option(
             "Score only every N-th file, starting at number I (1 to N). Run N such jobs with the "
@@ -783,6 +785,7 @@ OPTIONS: dict[str, Option] = {
             metavar="I/N",
             rare=True,
             with_student=True,
+            with_text=False,
         ),
     ),
     **under(

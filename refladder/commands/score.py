@@ -217,7 +217,7 @@ def _check_text_options(source: str | None) -> None:
     given = (option.name for option in given_options() if not option.with_text)
     if any(params[name] != STANDARD for name in given):
         raise UsageError(
-            "--text prints its scores and writes no file; --out, --judgments and similar options need a SOURCE table"
+            "--text prints its scores and writes no file; --out, --workers and similar options need a SOURCE table"
         )
 
 

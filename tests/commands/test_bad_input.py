@@ -253,8 +253,9 @@ LINES = {
     ),
     f"score {LADDERS}": "give a SOURCE table, or --text\n",
     f"score --text x {LADDERS}": "--text needs --context-id, one of: story-01, story-02, ",
+    f"score --text x --context-id story-01 --workers 2 {LADDERS}": "--text prints its scores",
     f"score --text x --context-id story-01 --out f.jsonl {LADDERS}": (
-        "--text prints its scores and writes no file; --out, --judgments and similar options need a SOURCE table\n"
+        "--text prints its scores and writes no file; --out, --workers and similar options need a SOURCE table\n"
     ),
     "score a\0b.jsonl --ladders demo/story": (
         "'a\\x00b.jsonl': cannot be read (embedded null byte); name another file\n"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -79,6 +81,14 @@ def test_a_link_maps_what_filter_compares_and_rescore_adds_columns(judged, recor
     kept = refladder.filter(rows, min=least, link=record)
     assert [row["output_id"] for row in kept] == expected
     assert len(refladder.filter(rows, min=least)) != len(expected)
+
+
+def test_the_command_prints_the_record_as_json(judged, record, command, tmp_path):
+    done = command(
+        "link --json", "--from", judged[0], "--to", judged[1], "--out", tmp_path / "link.json"
+    )
+    assert done.code == 0
+    assert json.loads(done.out) == json.loads(json.dumps(asdict(record)))
 
 
 def test_a_link_that_is_of_no_use_is_a_warning(judged, caplog, tmp_path):
