@@ -15,7 +15,7 @@ from waiting import HANG, count_lines, until
 REPOSITORY = Path(__file__).parents[2]
 
 # A model whose answers vary from call to call, as a server's do. From its second call on it waits while the file HOLD
-# exists, so that a run can be met in the middle.
+# exists, so that a run can be met in the middle. It makes the file HOLD.met when it begins to wait.
 DRIVER = """
 import os, random, sys, time
 from refladder import backends
@@ -30,6 +30,7 @@ class Varying(Builtin):
     def wait(self):
         self.calls += 1
         while self.calls > 1 and os.path.exists(os.environ["HOLD"]):
+            open(os.environ["HOLD"] + ".met", "w").close()
             time.sleep(0.02)
 
     def write(self, prompts, sampling):
@@ -127,8 +128,9 @@ def test_the_second_run_is_refused_until_kill_9_frees_the_lock(start, refused, f
     place, name = COMMANDS[line]
     kept = folder / name
     first = start(line)
-    until(lambda: count_lines(kept) > 1, first)
+    until(Path(f"{hold}.met").exists, first)
     before = kept.read_bytes()
+    assert count_lines(kept) > 1
     refused(line, place, first)
     assert kept.read_bytes() == before
 
@@ -146,7 +148,7 @@ def test_the_second_run_is_refused_until_kill_9_frees_the_lock(start, refused, f
 def test_the_scores_of_the_first_run_are_those_of_its_judgments(start, refused, command, folder):
     first = start(SCORE)
     kept = folder / "out.jsonl.judgments.jsonl"
-    until(lambda: count_lines(kept) > 1, first)
+    until((folder / "hold.met").exists, first)
     refused(SCORE, "out.jsonl", first)
     refused(f"{SCORE} --judgments other.jsonl", "out.jsonl", first)
     (folder / "link.jsonl").symlink_to(folder / "out.jsonl")
