@@ -6,29 +6,12 @@ import json
 import logging
 from dataclasses import asdict
 
-import numpy as np
 import pytest
 from json_lines import read_lines
+from milder_judge import Milder
 
 import refladder
-from refladder.backends.builtin import Builtin
 from refladder.errors import DataError
-from refladder.records import LabelReading
-
-READ = Builtin.read_labels
-
-
-class Milder(Builtin):
-    """The built-in judge with half of its log-probabilities."""
-
-    fingerprint = "milder/1"
-
-    def read_labels(self, prompts, labels):
-        halves = [np.array(each.logprobs) / 2 for each in READ(self, prompts, labels)]
-        return [
-            LabelReading(logprobs=tuple((each - np.logaddexp.reduce(each)).tolist()), mass=1.0)
-            for each in halves
-        ]
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,12 @@ import statistics
 import numpy as np
 import pytest
 from json_lines import read_lines, write_lines
+from milder_judge import Milder
 from scored_folders import Inline, split
 
 import refladder
 from refladder.arena.runs import read_run
-from refladder.backends.builtin import Builtin
 from refladder.integrations.single_scores import single_scores
-from refladder.records import LabelReading
 
 NAME = "educational_value"
 SCORE = f"{NAME}_score"
@@ -341,22 +340,6 @@ def test_recorded_judgments_of_no_anchor_of_a_shared_set_are_refused(run, tmp_pa
     write_lines(tmp_path / "recorded.jsonl", [judged | {"outcome": "win"} | row])
     done = run("score TABLE --ladders SET --judgments-from OUT/recorded.jsonl", code=2)
     assert message in done.err
-
-
-READ = Builtin.read_labels
-
-
-class Milder(Builtin):
-    """The built-in judge with half of its log-probabilities, so with half of its log-odds."""
-
-    fingerprint = "milder/1"
-
-    def read_labels(self, prompts, labels):
-        halves = [np.array(each.logprobs) / 2 for each in READ(self, prompts, labels)]
-        return [
-            LabelReading(logprobs=tuple((each - np.logaddexp.reduce(each)).tolist()), mass=1.0)
-            for each in halves
-        ]
 
 
 def test_scores_of_a_shared_set_are_linked(made, run, tmp_path, monkeypatch):
