@@ -1,7 +1,7 @@
 """Adds pages to the site that are not in docs/: the results of bench/, CONTRIBUTING.md and CHANGELOG.md.
 
 The site repeats the folders of the repository without docs/, so links between docs/ and the rest lose one step. After
-the build, pages that would load anything from another server fail it.
+the build, pages that would load anything from another server fail it, and a fault of the search is mended.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ OUTSIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "bench/results/*.md", "bench/resul
 _FROM_DOCS = re.compile(r"\]\(\.\./((?:\.\./)*(?:CONTRIBUTING\.md|CHANGELOG\.md|bench/results/))")
 _TO_DOCS = re.compile(r"\]\(docs/")
 _LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
+# lunr 2.3 joins the letters and the node numbers of its index without a separator. Where a word has digits, two nodes can
+# then look the same, and a search for the letters before them finds nothing.
+_JOINED = re.compile(r"(\w+)=\1\+(\w+)\+(\w+)\.id(?=\})")
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -42,12 +45,15 @@ def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
 
 
 def on_post_build(config: Any) -> None:
-    """Refuse a site whose pages load something from another server.
+    """Mend the search, and refuse a site whose pages load something from another server.
 
     Raises:
         PluginError: a page has such an element.
     """
     site = Path(config.site_dir)
+    for path in site.glob("assets/javascripts/workers/search.*.js"):
+        source = path.read_text(encoding="utf-8")
+        path.write_text(_JOINED.sub(r'\1=\1+\2+\3.id+","', source), encoding="utf-8")
     for path in sorted(site.rglob("*.html")):
         loaded = _LOADED.search(path.read_text(encoding="utf-8"))
         if loaded:
