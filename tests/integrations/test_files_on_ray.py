@@ -7,6 +7,7 @@ import os
 import signal
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -22,6 +23,16 @@ from refladder.files.locks import has_ended
 from refladder.fleet.workers import DEATHS, RayActors, cores_of_an_actor
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
+
+
+@pytest.fixture(autouse=True)
+def _ray_of_this_test(monkeypatch):
+    """Ray keeps its files in a folder of the test, and so connects to no cluster that it finds on this machine."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    # The path of a socket has 107 characters at most, and that of `tmp_path` is too long.
+    with TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        yield
 
 
 @pytest.fixture
@@ -56,11 +67,11 @@ def start(process, tmp_path, rows, installed_judge):
 def nodes(installed_judge, monkeypatch):
     """Two nodes of a cluster in processes of this machine, with two cores each; the driver is on a third."""
     assert not installed_judge.exists()
-    head = {"num_cpus": 1, "include_dashboard": False}
+    head = {"num_cpus": 1, "include_dashboard": False, "wait": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     try:
-        added = [cluster.add_node(num_cpus=2) for _ in range(2)]
-        cluster.wait_for_nodes()
+        added = [cluster.add_node(num_cpus=2, wait=False) for _ in range(2)]
+        cluster.wait_for_nodes(HANG)
         monkeypatch.setenv("RAY_ADDRESS", cluster.address)
         yield [node.all_processes["raylet"][0].process for node in added]
     finally:

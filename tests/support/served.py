@@ -5,7 +5,6 @@ import socket
 import subprocess
 import urllib.request
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 from waiting import until
@@ -15,22 +14,23 @@ from waiting import until
 def started(command, log, health="/health"):
     """Start it on a free port until it answers; yields the base URL of its API."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
-    for _ in range(3):  # another program may take the port before the server does
-        with socket.socket() as listener:
-            listener.bind(("127.0.0.1", 0))
-            port = listener.getsockname()[1]
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [*command, "--port", str(port)], stdout=out, stderr=out, env=environment
-            )
+    with socket.socket() as holder, log.open("wb") as out:
+        # While this socket is bound and does not listen, no other program gets the port. Servers share it, as they set
+        # one of these options.
+        for option in (socket.SO_REUSEADDR, socket.SO_REUSEPORT):
+            holder.setsockopt(socket.SOL_SOCKET, option, 1)
+        holder.bind(("127.0.0.1", 0))
+        port = holder.getsockname()[1]
+        command = [*command, "--port", str(port)]
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
         try:
-            if until(partial(_state, process, f"http://127.0.0.1:{port}{health}")) == "ready":
-                yield f"http://127.0.0.1:{port}/v1"
-                return
+            url = f"http://127.0.0.1:{port}"
+            if until(lambda: _state(process, url + health)) == "ended":
+                pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
+            yield f"{url}/v1"
         finally:
             process.kill()
             process.wait()
-    pytest.fail(f"the server ended: {log.read_text()[-2000:]}")
 
 
 def _state(process, url):

@@ -6,12 +6,14 @@ KILL ends the process; a text with FAULT raises.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
 from pathlib import Path
 
 from refladder.backends.builtin import Builtin
+from refladder.scoring import scorer
 
 ENTRY_POINTS = "[refladder.backend]\nslow = slow_judge:open_slow\n"
 METADATA = "Metadata-Version: 2.1\nName: slow-judge\nVersion: 1\n"
@@ -41,6 +43,8 @@ class Slow(Builtin):
 
 def open_slow(target: str) -> Slow:
     del target
+    # Batches grow on a slow machine too, so that the second has the rest of a file of 40 rows.
+    scorer.QUICK = math.inf
     return Slow()
 
 

@@ -28,12 +28,12 @@ def failing(message, status):
 
 
 def test_nothing_answers():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port = listener.getsockname()[1]
-    backend = connect("openai:toy", base_url=f"http://127.0.0.1:{port}/v1", attempts="2")
-    with unavailable(r"/v1: the connection failed: .*; start the server, or check --base-url"):
-        _ = backend.fingerprint
+    with socket.socket() as bound:  # and does not listen
+        bound.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
+        backend = connect("openai:toy", base_url=url, attempts="2")
+        with unavailable(r"/v1: the connection failed: .*; start the server, or check --base-url"):
+            _ = backend.fingerprint
 
 
 def test_a_wrong_key(serve, monkeypatch):

