@@ -6,6 +6,8 @@ loop of a shell. That the interpreter starts anew is left to other tests.
 
 from __future__ import annotations
 
+import atexit
+import gc
 import json
 import os
 import select
@@ -29,21 +31,13 @@ with socket.socket(socket.AF_UNIX) as server:
     code = int(server.makefile().read())
 os._exit(code)
 """
-IMPORTED = (
-    *(
-        "pandas",
-        "scipy.stats",
-        "pyarrow.parquet",
-        "refladder.jobs.evaluate",
-        "refladder.jobs.score",
-    ),
-    *(
-        "refladder.jobs.filter",
-        "refladder.jobs.export",
-        "refladder.prompts",
-        "refladder.report.terminal",
-    ),
-)
+IMPORTED = """
+    pandas pyarrow.parquet pydantic.type_adapter rich.table scipy.stats refladder.prompts
+    refladder.backends.openai.backend refladder.report.terminal
+    refladder.jobs.build refladder.jobs.calibrate refladder.jobs.certify refladder.jobs.evaluate
+    refladder.jobs.export refladder.jobs.filter refladder.jobs.score
+    refladder.arena.compete refladder.students.distil
+""".split()
 
 
 @contextmanager
@@ -66,6 +60,7 @@ def program():
         }
         line = [sys.executable, "-P", __file__, str(number)]
         server = subprocess.Popen(line, stdin=subprocess.PIPE, pass_fds=[number], env=environment)
+        listener.close()  # a command fails at once where the server could not start
         try:
             yield folder
         finally:
@@ -107,13 +102,25 @@ def _become_the_command(connection):
     os.environ.update(environment)
 
 
+def _run_and_leave(main):
+    """Run a command and end with its code, without the end of the interpreter: it takes longer than most commands."""
+    try:
+        main()
+    except SystemExit as ended:
+        atexit._run_exitfuncs()
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+        os._exit(ended.code)
+
+
 if __name__ == "__main__":  # worker processes import this module
     commands = import_module("refladder.commands.main")
     for name in (*(f"refladder.commands.{name}" for name in commands.COMMANDS), *IMPORTED):
         import_module(name)
     # Recorded output has no lines that depend on how busy the machine is.
     import_module("refladder.report.progress").FIRST_LINE = 86400.0
+    gc.freeze()  # so that memory that nobody changes is not copied
     found = _serve(socket.socket(fileno=int(sys.argv[1])))
     if found is not None:
         _become_the_command(found)
-        commands.main()
+        _run_and_leave(commands.main)
