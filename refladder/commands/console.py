@@ -52,12 +52,6 @@ def check_prompts(folder: Path | None) -> None:
         check_folder(folder)
 
 
-@functools.cache
-def say_once(text: str) -> None:
-    """Print a notice on standard error, the first time only."""
-    notify(text)
-
-
 def silent() -> bool:
     """Return whether this command prints no notices and no progress."""
     context = click.get_current_context(silent=True)
@@ -158,6 +152,10 @@ def notify(text: str, *, warns: bool = False) -> None:
     """Print a notice on standard error; with --quiet only one that warns."""
     if warns or not silent():
         say(text, err=True)
+
+
+# Prints a notice the first time only.
+say_once = functools.cache(notify)
 
 
 def say_tables(tables: Iterable[PlainTable]) -> None:

@@ -230,18 +230,18 @@ def _score_texts(
     as_json: bool,
 ) -> int:
     """Score the texts of --text, and print the scores."""
-    from refladder.jobs.score import open_texts, score_texts
+    from refladder.jobs.score import score_texts, text_items
     from refladder.report.ladder_tables import score_table
     from refladder.report.summary import warning_lines
     from refladder.scoring.columns import bounds_text
 
     # Checked before a model is loaded.
-    opened = open_texts(spec, texts)
+    items = text_items(spec, texts)
     if not session.approves(
-        lambda dry: score_texts(opened, dry, Silent())[0].report.reused, as_json=as_json
+        lambda dry: score_texts(spec, items, dry, Silent())[0].report.reused, as_json=as_json
     ):
         return 0
-    scorer, columns = score_texts(opened, session, events)
+    scorer, columns = score_texts(spec, items, session, events)
     console.say_lines(warning_lines(scorer.report))
     if as_json:
         for text, values in zip(texts, columns, strict=True):

@@ -270,9 +270,7 @@ class Worker:
                     counts = self._scored_when_free(file)
             elif self._student is None:
                 folder = default_store().with_name("checks") if self._task.checks else None
-                checks = check_judge(
-                    self._scorer(), folder, self._session, Silent(), any_judge=self._task.any_judge
-                )
+                checks = check_judge(self._scorer(), folder, self._session, Silent())
         except RefladderError as failure:
             cause = failure.__cause__
             error = _sendable(failure)

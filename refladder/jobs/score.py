@@ -136,9 +136,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
             for number, batch in enumerate(batches(read, judge, together)):
                 if number == 0 and not spec.is_part:
                     folder = session.checks_of(spec.judge)
-                    checks = check_judge(
-                        scorer, folder, session, events, progress, any_judge=spec.asked.any_judge
-                    )
+                    checks = check_judge(scorer, folder, session, events, progress)
                 if number == 0 and progress is not None:
                     progress(0, prepared.rows, "", scorer.prompts_of_a_row)
                 scored = columns.rows(scorer.score(batch, log))
@@ -175,20 +173,17 @@ def check_judge(
     session: Session,
     events: Events,
     progress: Progress | None = None,
-    *,
-    any_judge: bool,
 ) -> list[JudgeCheck]:
     """Check a judge before its first row, and report it; one that fails is an error, unless any judge may score.
 
     `folder` remembers the check, None for none. `progress` is that of the rows that follow.
     """
     two = "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
-    if session.dry_run and scorer.judge.wants_all:
-        known = prove(scorer, folder, any_judge=True, ask=False)
-        if missing_line(scorer, known):
-            session.notify(two)
+    asks_apart = session.dry_run and scorer.judge.wants_all
+    if asks_apart and missing_line(scorer, prove(scorer, folder, ask=False)):
+        session.notify(two)
     try:
-        checks = prove(scorer, folder, any_judge=any_judge, progress=progress)
+        checks = prove(scorer, folder, progress=progress)
     except AnswersAwaitedError:
         session.notify(two)
         raise
@@ -196,11 +191,9 @@ def check_judge(
     return checks
 
 
-def report_check(
-    scorer: LadderScorer, folder: Path | None, events: Events, *, any_judge: bool
-) -> None:
+def report_check(scorer: LadderScorer, folder: Path | None, events: Events) -> None:
     """Report what is remembered of the check of a judge that scores texts without a table, which asks nothing."""
-    checks = prove(scorer, folder, any_judge=any_judge, ask=False)
+    checks = prove(scorer, folder, ask=False)
     events.checked(checks)
     if missing := missing_line(scorer, checks):
         events.notice(missing)
@@ -222,17 +215,8 @@ def write_settings(
     write_json(Path(f"{out}.run.json"), {**spec.config, **found})
 
 
-@dataclass(frozen=True, slots=True)
-class Texts:
-    """Texts of one context to score, without a table; the output of an empty text is None."""
-
-    spec: ScoreSpec
-    ladders: LadderSet
-    outputs: Sequence[Output | None]
-
-
-def open_texts(spec: ScoreSpec, texts: Sequence[str]) -> Texts:
-    """Check texts of one context before a judge is opened; the ladder set of the settings is open."""
+def text_items(spec: ScoreSpec, texts: Sequence[str]) -> list[Item]:
+    """Return texts of one context as items to score, and check them before a judge is opened."""
     ladders, context_id = open_set(spec.asked), spec.context_id
     context_ids = {context for context, _ in ladders.ladders}
     if ladders.anchors:
@@ -246,24 +230,20 @@ def open_texts(spec: ScoreSpec, texts: Sequence[str]) -> Texts:
     for text in texts:
         if not is_unicode(text):
             raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
-    outputs = [
-        Output(id=f"text {number}", context_id=context_id, system="", text=text)
-        if text.strip()
-        else None
-        for number, text in enumerate(texts, start=1)
-    ]
-    return Texts(spec, ladders, outputs)
+    items = []
+    for number, text in enumerate(texts, start=1):
+        output = Output(id=f"text {number}", context_id=context_id, system="", text=text)
+        items.append(Item(Row("", {}), output if text.strip() else None, EMPTY))
+    return items
 
 
 def score_texts(
-    texts: Texts, session: Session, events: Events
+    spec: ScoreSpec, items: Sequence[Item], session: Session, events: Events
 ) -> tuple[LadderScorer, list[dict[str, Any]]]:
     """Score texts and store nothing; return the scorer, which has the counts, and the columns of each text."""
-    spec = texts.spec
     judge = session.open(spec.judge, spec.judge_options)
-    scorer = LadderScorer(judge, texts.ladders, spec.asked)
-    report_check(scorer, session.checks_of(spec.judge), events, any_judge=spec.asked.any_judge)
+    scorer = LadderScorer(judge, open_set(spec.asked), spec.asked)
+    report_check(scorer, session.checks_of(spec.judge), events)
     with JudgmentLog(None, scorer.run) as log:
-        items = [Item(Row("", {}), output, EMPTY) for output in texts.outputs]
         scores = scorer.score(items, log)
     return scorer, Columns(scorer.run, scorer.scale).rows(scores)

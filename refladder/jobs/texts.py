@@ -79,7 +79,7 @@ class Scorer:
         opened = open_set(asked)
         self._session = Session(store)
         self._scorer = LadderScorer(self._session.open(judge, judge_options), opened, asked)
-        report_check(self._scorer, self._session.checks_of(judge), Log(), any_judge=any_judge)
+        report_check(self._scorer, self._session.checks_of(judge), Log())
         self._columns = Columns(self._scorer.run, self._scorer.scale)
 
     def close(self) -> None:

@@ -175,6 +175,8 @@ def _run(
             both_orders=settings.orders > 1,
             yes_no=settings.yes_no,
             prompts=settings.prompts,
+            # The agreement with people shows how good the judge is.
+            any_judge=True,
         ),
         dimensions=dimensions,
         sampling=settings.sampling,

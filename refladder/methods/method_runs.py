@@ -109,7 +109,7 @@ def _checks(result: MethodResult, settings: MethodSettings) -> tuple[JudgeCheck,
     """Check the judge of a ladder. It is not refused, since the agreement with people shows its quality."""
     if result.scorer is None:
         return ()
-    return tuple(prove(result.scorer, settings.checks, any_judge=True))
+    return tuple(prove(result.scorer, settings.checks))
 
 
 def _methods(

@@ -215,11 +215,6 @@ class Asker:
             with self.backend.at_most(most):
                 self.judge(self.log.unanswered(questions))
 
-    @property
-    def calls(self) -> int:
-        """Return the calls of the judge for each question."""
-        return calls_of(self.template, self.log.run.answers)
-
     def prompts(self, question: Question) -> list[Prompt]:
         """Return the prompt of a question; one for each claim of a yes/no template, or for each text that is rewarded."""
         if self.template.role == REWARD:

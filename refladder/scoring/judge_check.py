@@ -40,14 +40,12 @@ def prove(
     scorer: LadderScorer,
     folder: Path | None,
     *,
-    any_judge: bool = False,
     ask: bool = True,
     progress: Progress | None = None,
 ) -> list[JudgeCheck]:
     """Check a scorer's judge on each dimension; checks are remembered in `folder`. Recorded judgments have none.
 
-    Without `ask`, a dimension that is not remembered has no check. `any_judge` does not refuse. `progress` is that of
-    the rows that follow.
+    Without `ask`, a dimension that is not remembered has no check. `progress` is that of the rows that follow.
     """
     if scorer.judge.recorded is not None:
         return []
@@ -87,7 +85,7 @@ def prove(
                 write_record(path, check)
     checks = [known[name] for name in drawn if name in known]
     refused = _failed(checks)[0]
-    if refused and not any_judge:
+    if refused and not scorer.any_judge:
         advice = "`refladder certify` shows whether the judge or the ladders are at fault, and "
         if scorer.judge.fingerprint.startswith("builtin/"):
             advice = f"builtin counts words and reads no meaning, so name a judge model with {option('judge')}; "

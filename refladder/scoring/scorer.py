@@ -178,29 +178,25 @@ class Verdicts:
             between = np.full(len(values), np.nan)
             if anchors > 1:
                 between = np.std(values, axis=1, ddof=1)
-            columns = (
-                value,
-                np.where(unscored, np.nan, expected_grades(read, human)),
-                np.where(unscored, np.nan, grade_spreads(read, human)),
-                between,
-                masses[:, number],
-            )
-            cells = zip(ids, *map(_known, columns), strict=True)
+            numbers = {
+                "value": value,
+                "grade": np.where(unscored, np.nan, expected_grades(read, human)),
+                "spread": np.where(unscored, np.nan, grade_spreads(read, human)),
+                "anchor_spread": between,
+                "mass": masses[:, number],
+            }
+            cells = zip(*map(_known, numbers.values()), strict=True)
             by_dimension.append(
                 [
                     Score(
-                        output_id=output_id,
+                        output_id=ids[row],
                         dimension=dimension.name,
-                        value=value,
-                        grade=grade,
-                        spread=spread,
-                        mass=mass,
                         reason=reasons.get((row, number)),
                         signature=self.report.signature,
-                        anchor_spread=between,
                         interval=intervals.get((row, number)),
+                        **dict(zip(numbers, of_row, strict=True)),
                     )
-                    for row, (output_id, value, grade, spread, between, mass) in enumerate(cells)
+                    for row, of_row in enumerate(cells)
                 ]
             )
         scores = list(zip(*by_dimension, strict=True))
@@ -289,6 +285,7 @@ class LadderScorer:
         self._with_ladders = {context_id for context_id, _ in ladders.ladders}
         self.dimensions = tuple(dimensions)
         self.scale = asked.scale
+        self.any_judge = asked.any_judge
         self.judge = judge_backend
         if ladders.anchors and asked.yes_no:
             raise UsageError(
