@@ -179,11 +179,11 @@ class Console:
     notice = staticmethod(notify)
 
     def __init__(self, *, as_json: bool = False) -> None:
-        self._as_json = as_json
+        self.as_json = as_json
         self.checks: list[JudgeCheck] = []
 
     def checked(self, checks: Sequence[JudgeCheck]) -> None:
         """Print the check of a judge."""
         self.checks = list(checks)
-        if not self._as_json:
+        if not self.as_json:
             say_checks(checks)

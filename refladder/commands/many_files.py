@@ -17,7 +17,6 @@ from refladder.files.tables import STANDARD, form_by_name
 from refladder.report.summary import summary
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
 
     from refladder.commands.console import Console
     from refladder.commands.spending import Spending
@@ -75,21 +74,15 @@ def check_options() -> None:
             )
 
 
-def check_judge(
-    judge: str,
-    options: Mapping[str, str],
-    many: ManyFiles,
-    *,
-    budget: float | None,
-    judgments: Path | None,
-) -> None:
+def _check_run(spec: ScoreSpec, many: ManyFiles, *, budget: float | None) -> None:
     """Check that the options of a judge and those of the run go together with many files."""
     from refladder.backends import opener_of
     from refladder.backends.openai.options import read_options
 
+    judge, judgments = str(spec.judge), spec.judgments
     # The options are written to files, so a key among them is refused.
-    opener_of(judge, options)
-    if judge.startswith("openai:") and read_options(options).folder is not None:
+    opener_of(judge, spec.judge_options)
+    if judge.startswith("openai:") and read_options(spec.judge_options).folder is not None:
         raise UsageError(
             "--base-url file:FOLDER asks about a whole table at once; score the table with --out FILE"
         )
@@ -111,8 +104,6 @@ def score_with_judge(
     session: Spending,
     many: ManyFiles,
     events: Console,
-    *,
-    as_json: bool,
 ) -> int:
     """Score the files of a table with a judge; workers find the set at `ladders`."""
     from refladder.fleet.worker import task_of
@@ -120,12 +111,13 @@ def score_with_judge(
 
     judge = str(spec.judge)
     limit = None if session.budget is None else session.budget.limit
-    options = {name: str(value) for name, value in spec.judge_options.items()}
-    check_judge(judge, options, many, budget=limit, judgments=spec.judgments)
+    _check_run(spec, many, budget=limit)
     price = session.price_of(judge)
     store = session.store_of(judge, costs=price is not None)
     opened = prepare(replace(spec, judgments=None), events, check_rows=False)
-    if not session.approves(lambda dry: score_rows(opened, dry, Silent()).reused, as_json=as_json):
+    if not session.approves(
+        lambda dry: score_rows(opened, dry, Silent()).reused, as_json=events.as_json
+    ):
         return 0
     task = replace(
         task_of(spec, ladders, opened.ladders),
@@ -135,8 +127,8 @@ def score_with_judge(
         judgments=spec.judgments is None,
         checks=session.checks_of(judge) is not None,
     )
-    gpus = judge.startswith(("hf:", "reward:")) and "base_url" not in options
-    return score_many_files(many, task, opened.mapped, events, gpus=gpus, as_json=as_json)
+    gpus = judge.startswith(("hf:", "reward:")) and "base_url" not in spec.judge_options
+    return score_many_files(many, task, opened.mapped, events, gpus=gpus)
 
 
 def score_many_files(
@@ -146,7 +138,6 @@ def score_many_files(
     events: Console,
     *,
     gpus: bool,
-    as_json: bool,
 ) -> int:
     """Score the files of the task's input, and print the counts."""
     from refladder.backends.openai.options import share_of_limits
@@ -175,11 +166,11 @@ def score_many_files(
 
     config = console.resolved()
     report = score_files(open_workers, task, mapped, events, part=many.part, config=config)
-    return _tell(report, task.judge, task.folder, as_json=as_json)
+    return _tell(report, task, as_json=events.as_json)
 
 
-def _tell(report: FilesReport, judge: str, out: str, *, as_json: bool) -> int:
-    spent = [{"backend": judge, **report.spent}] if report.spent else []
+def _tell(report: FilesReport, task: Task, *, as_json: bool) -> int:
+    spent = [{"backend": task.judge, **report.spent}] if report.spent else []
     counts = {
         name: getattr(report, name)
         for name in ("files", "reused", "missing", "rows", "scored", "unscored")
@@ -189,7 +180,7 @@ def _tell(report: FilesReport, judge: str, out: str, *, as_json: bool) -> int:
         shown = {
             **summary(report.scores),
             "judge_check": checks,
-            "out": out,
+            "out": task.folder,
             "files": counts,
             "spent": spent,
         }
@@ -204,6 +195,7 @@ def _tell(report: FilesReport, judge: str, out: str, *, as_json: bool) -> int:
         )
         if report.missing:
             console.say(
-                f"{out}: not scored yet: {plural(report.missing, 'file')} of other parts", err=True
+                f"{task.folder}: not scored yet: {plural(report.missing, 'file')} of other parts",
+                err=True,
             )
     return 0 if report.scores.complete else console.UNSCORED

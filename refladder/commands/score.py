@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -44,14 +44,6 @@ if TYPE_CHECKING:
 Table = TypeVar("Table")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileOptions:
-    """Files of a run beside its tables, and what is done with those of an earlier run."""
-
-    judgments: Path | None
-    judgments_from: tuple[str, ...]
-
-
 @subcommand(
     "Score outputs against ladders.",
     "source",
@@ -90,7 +82,6 @@ class FileOptions:
     asked=Scoring,
     tables=Tables,
     judge=JudgeOptions,
-    files=FileOptions,
     money=spending.SpendingOptions,
     many=ManyFiles,
 )
@@ -99,12 +90,13 @@ def command(
     asked: Scoring,
     tables: Tables,
     judge: JudgeOptions,
-    files: FileOptions,
     money: spending.SpendingOptions,
     many: ManyFiles,
     text: tuple[str, ...],
     context_id: str | None,
     column: Mapping[str, str],
+    judgments: Path | None,
+    judgments_from: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
@@ -141,15 +133,15 @@ def command(
         tables=tables,
         judge=judge.name,
         judge_options=judge.options,
-        judgments_from=files.judgments_from,
+        judgments_from=judgments_from,
         columns=column,
         context_id=context_id,
-        judgments=_judgments(files, tables.out),
+        judgments=_judgments(judgments, judgments_from, tables.out),
         config=console.resolved(),
     )
     events = console.Console(as_json=as_json)
     if judge.name.startswith(PREFIX):
-        return _score_with_student(spec, each_file, events, as_json=as_json)
+        return _score_with_student(spec, each_file, events)
     if asked.ladders is None:
         raise click.MissingParameter(
             ctx=click.get_current_context(),
@@ -165,18 +157,14 @@ def command(
         )
     session = spending.Spending(money)
     if text:
-        return _score_texts(spec, session, text, events, as_json=as_json)
+        return _score_texts(spec, session, text, events)
     if each_file is not None and not money.dry_run:
-        spec = replace(spec, judgments=files.judgments)
-        return score_with_judge(
-            spec, str(asked.ladders), session, each_file, events, as_json=as_json
-        )
-    return _score_table(spec, session, events, as_json=as_json)
+        spec = replace(spec, judgments=judgments)
+        return score_with_judge(spec, str(asked.ladders), session, each_file, events)
+    return _score_table(spec, session, events)
 
 
-def _score_table(
-    spec: ScoreSpec, session: spending.Spending, events: console.Console, *, as_json: bool
-) -> int:
+def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Console) -> int:
     """Score a table into one file, and print the counts."""
     from refladder.jobs.score import prepare, score_rows
 
@@ -189,23 +177,23 @@ def _score_table(
         refuse_asking(spec.judgments_from, asking, spec.tables.source)
     prepared = prepare(spec, events)
     if not session.approves(
-        lambda dry: score_rows(prepared, dry, Silent()).reused, as_json=as_json
+        lambda dry: score_rows(prepared, dry, Silent()).reused, as_json=events.as_json
     ):
         return 0
     report = score_rows(prepared, session, events)
     return console.tell(
         report,
-        as_json=as_json,
+        as_json=events.as_json,
         to_stderr=spec.tables.out == STANDARD,
         spent=session.spent(),
         checks=events.checks,
     )
 
 
-def _judgments(files: FileOptions, out: str) -> Path | None:
+def _judgments(given: Path | None, recorded: tuple[str, ...], out: str) -> Path | None:
     """Return the file that stores the judgments of a run, None for none."""
-    if files.judgments is not None or files.judgments_from:
-        return files.judgments
+    if given is not None or recorded:
+        return given
     return None if out == STANDARD or is_device(Path(out)) else Path(f"{out}.judgments.jsonl")
 
 
@@ -226,8 +214,6 @@ def _score_texts(
     session: spending.Spending,
     texts: tuple[str, ...],
     events: console.Console,
-    *,
-    as_json: bool,
 ) -> int:
     """Score the texts of --text, and print the scores."""
     from refladder.jobs.score import score_texts, text_items
@@ -238,12 +224,12 @@ def _score_texts(
     # Checked before a model is loaded.
     items = text_items(spec, texts)
     if not session.approves(
-        lambda dry: score_texts(spec, items, dry, Silent())[0].report.reused, as_json=as_json
+        lambda dry: score_texts(spec, items, dry, Silent())[0].report.reused, as_json=events.as_json
     ):
         return 0
     scorer, columns = score_texts(spec, items, session, events)
     console.say_lines(warning_lines(scorer.report))
-    if as_json:
+    if events.as_json:
         for text, values in zip(texts, columns, strict=True):
             console.say_json({"context_id": spec.context_id, "output": text, **values})
     else:
@@ -253,9 +239,7 @@ def _score_texts(
     return 0 if scorer.report.complete else console.UNSCORED
 
 
-def _score_with_student(
-    spec: ScoreSpec, many: ManyFiles | None, events: console.Console, *, as_json: bool
-) -> int:
+def _score_with_student(spec: ScoreSpec, many: ManyFiles | None, events: console.Console) -> int:
     """Score a table with a student as the judge."""
     from refladder.fleet.worker import task_of
     from refladder.students.first_pass import mapped_of, run, student_folder, student_judge
@@ -273,9 +257,9 @@ def _score_with_student(
             student=str(student_folder(judge)),
         )
         mapped = mapped_of(spec, student)
-        return score_many_files(many, task, mapped, events, gpus=False, as_json=as_json)
+        return score_many_files(many, task, mapped, events, gpus=False)
     report = run(spec, student, texts, events)
-    return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
+    return console.tell(report, as_json=events.as_json, to_stderr=tables.out == STANDARD)
 
 
 @command.call
@@ -377,9 +361,6 @@ def score(
         if student is None:
             asked = replace(asked, ladders=open_set(asked))
         files = Tables(source=call.source(needed), out=call.out(out))
-        kept = None if judgments is None else Path(judgments)
-        if kept is None and out is not None and not recorded:
-            kept = Path(f"{files.out}.judgments.jsonl")
         spec = ScoreSpec(
             asked=asked,
             tables=files,
@@ -388,7 +369,11 @@ def score(
             judgments_from=recorded,
             columns=fields,
             context_id=call.given["context_id"],
-            judgments=kept,
+            judgments=_judgments(
+                None if judgments is None else Path(judgments),
+                recorded,
+                STANDARD if out is None else files.out,
+            ),
             config=config,
         )
         if student is None:
