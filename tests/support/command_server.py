@@ -31,13 +31,22 @@ with socket.socket(socket.AF_UNIX) as server:
     code = int(server.makefile().read())
 os._exit(code)
 """
-IMPORTED = """
-    pandas pyarrow.parquet pydantic.type_adapter rich.table scipy.stats refladder.prompts
-    refladder.backends.openai.backend refladder.report.terminal
-    refladder.jobs.build refladder.jobs.calibrate refladder.jobs.certify refladder.jobs.evaluate
-    refladder.jobs.export refladder.jobs.filter refladder.jobs.score
-    refladder.arena.compete refladder.students.distil
-""".split()
+IMPORTED = (
+    "pandas",
+    "pyarrow.parquet",
+    "pydantic.type_adapter",
+    "rich.table",
+    "scipy.stats",
+    "refladder.arena.compete",
+    "refladder.backends.openai.backend",
+    "refladder.prompts",
+    "refladder.report.terminal",
+    "refladder.students.distil",
+    *(
+        f"refladder.jobs.{name}"
+        for name in ("build", "calibrate", "certify", "evaluate", "export", "filter", "score")
+    ),
+)
 
 
 @contextmanager
