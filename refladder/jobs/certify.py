@@ -374,7 +374,7 @@ def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) ->
     rises, of = in_order[np.triu_indices(number, 1)], decided[np.triu_indices(number, 1)]
     low, high = share_intervals(rises, of).tolist()
     share = float(rises.sum() / of.sum()) if of.any() else math.nan
-    refused = share < trust.LEAST_OF_FEW if few else high < trust.LEAST_ACROSS
+    refused = share < trust.LEAST_OF_FEW if few else not high >= trust.LEAST_ACROSS
     rows = [
         {"anchor": anchor, "in_order": int(in_order[place].sum()), "of": int(decided[place].sum())}
         for place, anchor in enumerate(ladders.anchors)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,7 +130,8 @@ def compare_systems(
             f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "
             f"systems with {column_option('system', 'NAME')}, or give one file for each system"
         )
-    contexts = list(dict.fromkeys(context for name in names for context in scores[name]))
+    # In an order of their own: random draws are the same for any order of the rows.
+    contexts = sorted({context for name in names for context in scores[name]})
     means = {name: _means(scores[name], contexts) for name in names}
     compared = [
         (pair, mean_difference(means[pair[0]], means[pair[1]], seed=seed))
@@ -225,7 +227,11 @@ def _means(
     scores: Mapping[str, Sequence[float]], contexts: Sequence[str]
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.array(
-        [np.mean(scores[name]) if name in scores else np.nan for name in contexts], dtype=np.float64
+        [
+            math.fsum(scores[name]) / len(scores[name]) if name in scores else np.nan
+            for name in contexts
+        ],
+        dtype=np.float64,
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import operator
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -187,8 +189,10 @@ class _Thresholds:
 
     def __init__(self, condition: Condition, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
-        self._least = list(condition.min.items())
-        self._most = list(condition.max.items())
+        self._tests = [
+            *((column, operator.ge, bound) for column, bound in condition.min.items()),
+            *((column, operator.le, bound) for column, bound in condition.max.items()),
+        ]
         self._columns = condition.scores
         self._check_scale = one_scale(self._columns, mix=condition.mix)
         self._promise = condition.promise
@@ -224,9 +228,7 @@ class _Thresholds:
         return known
 
     def _decided(self, known: Mapping[str, float]) -> bool:
-        return all(known[column] >= bound for column, bound in self._least) and all(
-            known[column] <= bound for column, bound in self._most
-        )
+        return all(holds(known[column], bound) for column, holds, bound in self._tests)
 
     def _linked(self, row: Row, known: dict[str, float], linker: Linker) -> dict[str, float]:
         """Return the numbers of a row on the scale of the link."""
@@ -239,8 +241,12 @@ class _Thresholds:
         for column, score in known.items():
             value, *ends = linker.value(column, score, row.where)
             mapped[column] = value
-            bounds = [bound for name, bound in [*self._least, *self._most] if name == column]
-            uncertain |= any((value >= bound) != (end >= bound) for bound in bounds for end in ends)
+            uncertain |= any(
+                holds(value, bound) != holds(end, bound)
+                for name, holds, bound in self._tests
+                for end in ends
+                if name == column
+            )
         self.uncertain += uncertain
         return mapped
 
@@ -265,8 +271,8 @@ def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
         grouped = np.asarray(groups, dtype=np.int64)[order]
         rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
         return {numbers[index] for index in order[rank < condition.best].tolist()}
-    # 0.1 * 30 is a little over 3.
-    wanted = math.ceil((condition.top or 0.0) * len(values) - 1e-9)
+    # The decimal that was given: as floats, 0.1 * 30 is a little over 3.
+    wanted = math.ceil(Fraction(str(condition.top)) * len(values))
     best = np.argsort(-np.asarray(values), kind="stable")[:wanted]
     return {numbers[index] for index in best.tolist()}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 import operator
 import random
 import re
@@ -192,7 +193,7 @@ def rating_in(row: Row, column: str) -> float | None:
     if not isinstance(cell, list) and not str(cell).lstrip().startswith("["):
         return number_in(row, column)
     given = [number for number in numbers_of(row, column) if number is not None]
-    return sum(given) / len(given) if given else None
+    return math.fsum(given) / len(given) if given else None
 
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
@@ -503,7 +504,7 @@ def _mean(labels: Sequence[float | str], where: str) -> float | str:
     """Combine several labels of one row: the mean of numbers; words must be equal."""
     numbers = [label for label in labels if not isinstance(label, str)]
     if len(numbers) == len(labels):
-        return sum(numbers) / len(numbers)
+        return math.fsum(numbers) / len(numbers)
     if len(set(labels)) > 1:
         raise DataError(
             f"{where}: a row has different labels, {sorted(set(map(str, labels)))}; keep one of them"

@@ -129,7 +129,7 @@ def _read(path: Path, scale: Scale) -> _Judged:
     means = {
         row: np.array([np.mean(orders, axis=0) for orders in of.values()])
         for row, of in read.items()
-        if all(of.values())
+        if all(len(orders) == run.orders for orders in of.values())
     }
     return _Judged(
         run, {row: (keys[row], mean) for row, mean in means.items() if not np.isnan(mean).any()}

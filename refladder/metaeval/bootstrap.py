@@ -215,9 +215,10 @@ def mean_difference(
         return MeanDifference(None, None, None, None, 0)
     mean = float(differences.mean())
     signs = 1.0 - 2.0 * draw_swaps(contexts, permutations, seed)
-    p = permutation_p_value(mean, signs @ differences / contexts)
+    largest = float(np.abs(differences).max()) or 1.0
+    p = permutation_p_value(mean / largest, signs @ (differences / largest) / contexts)
     error = float(differences.std(ddof=1)) / contexts**0.5 if contexts > 1 else 0.0
-    if contexts < LEAST_CONTEXTS or error <= _ROUNDING * max(1.0, abs(mean)):
+    if contexts < LEAST_CONTEXTS or error <= _ROUNDING * largest:
         return MeanDifference(mean, None, None, p, contexts)
     drawn = np.random.default_rng(seed).multinomial(
         contexts, np.full(contexts, 1 / contexts), size=resamples

@@ -16,6 +16,7 @@ from refladder.scoring.asker import Asker, calls_of, outcome_probabilities, run_
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import comparison_of, rung_side
 from refladder.scoring.stated import Stated
+from refladder.trust.certificate import EVEN
 from refladder.trust.rate import wilson
 
 if TYPE_CHECKING:
@@ -162,6 +163,7 @@ def judge_checks(
         each = shares.reshape(-1, 2, ladders.rungs - 1 if stated else 1, 3).mean(axis=2)
         # Above 0, the best rung is preferred.
         preferred = (each[:, :, 0] - each[:, :, 1]) * (1, -1)
+        preferred[np.abs(preferred) <= EVEN] = 0
         # A ladder is right if the best rung gets a mean above 50, and the worst one below.
         if stated:
             preferred = np.min(preferred, axis=1, keepdims=True)

@@ -192,8 +192,7 @@ class JudgmentLog:
         if not read_only:
             self._lock.enter_context(locked(path))
         try:
-            self._open(path)
-            for where, line in read_appended(_early_path(path)):
+            for where, line in read_appended(_early_path(path)) if self._open(path) else ():
                 judgment = _judgment(run, where, line)
                 if judgment.recipe == run.recipe.digest:
                     self._early[judgment.key, judgment.comparison] = judgment
@@ -201,8 +200,8 @@ class JudgmentLog:
             self.close()
             raise
 
-    def _open(self, path: Path) -> None:
-        """Read the first line; without one, write it."""
+    def _open(self, path: Path) -> bool:
+        """Read the first line, and return whether there is one; without one, write it."""
         head = None
         if path.exists() and path.stat().st_size > 0:
             try:
@@ -221,6 +220,8 @@ class JudgmentLog:
         # The file is new, or its first line is torn: nothing is lost.
         if head is None:
             if not self._read_only:
+                # Of another run, whose file was deleted.
+                throw_away(_early_path(path))
                 write_record(path, self.run)
                 self._begun = len(to_line(self.run))
         elif self._check_run(*head) and not self._read_only:
@@ -232,6 +233,7 @@ class JudgmentLog:
                 source.readline()
                 target.write(to_line(self.run))
                 shutil.copyfileobj(source, target)
+        return head is not None
 
     def _check_run(self, where: str, line: str) -> bool:
         """Refuse a file of another run; returns whether the ladders alone have got another certificate since."""
@@ -253,6 +255,7 @@ class JudgmentLog:
             and self._path
             and self._path.is_file()
             and self._path.stat().st_size == self._begun
+            and not _early_path(self._path).exists()
         ):
             # The file holds nothing, and another judge may be asked next.
             throw_away(self._path)

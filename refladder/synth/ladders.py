@@ -356,7 +356,8 @@ def _identity(drafts: Sequence[_Draft], rungs: int, attempts: int) -> dict[str, 
         "sampling": asdict(recipe.sampling) if recipe.sampling else None,
         "version": recipe.version,
         "contexts": digest(
-            (context.id, context.task, context.text, context.background) for context in contexts
+            (context.id, context.task, context.text or context.references, context.background)
+            for context in contexts
         ),
         "dimensions": digest((dimension.name, dimension.description) for dimension in dimensions),
         "human-written rungs": digest([sorted(draft.texts.items()) for draft in drafts]),

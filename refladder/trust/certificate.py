@@ -152,13 +152,13 @@ def sign_test(successes: FloatArray, trials: FloatArray) -> FloatArray:
         trials: the same shape; ladders of different contexts, one per context.
 
     Returns:
-        p-values; 1 where there are no trials.
+        p-values, above 0; 1 where there are no trials.
     """
     successes = np.asarray(successes, dtype=np.float64)
     trials = np.asarray(trials, dtype=np.float64)
     # P(X >= k) of n at 1/2 is the incomplete beta function I(k, n - k + 1) at 1/2.
     tails = betainc(np.maximum(successes, 1.0), trials - successes + 1, 0.5)
-    return np.where(successes == 0, 1.0, tails)
+    return np.where(successes == 0, 1.0, np.maximum(tails, np.finfo(np.float64).tiny))
 
 
 def contexts_needed(tests: int) -> int:

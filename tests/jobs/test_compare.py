@@ -137,3 +137,22 @@ def test_tables_that_cannot_be_compared_are_refused(scored):
     ):  # fmt: skip
         with pytest.raises(error, match=message):
             refladder.compare(table, **how)
+
+
+def test_the_order_of_the_rows_changes_nothing(scored, write_jsonl):
+    _, rows = scored(systems=("new", "old", "older"), gain=0.1)
+    turned = write_jsonl(rows[::-1], "turned.jsonl")
+    names = ["new", "old", "older"]
+    assert refladder.compare(turned, systems=names) == refladder.compare(
+        write_jsonl(rows, "again.jsonl"), systems=names
+    )
+
+
+@pytest.mark.parametrize("unit", [1e-14, 1 / 3, 1e7 / 3])
+def test_a_p_value_does_not_depend_on_the_unit_of_the_scores(unit):
+    # Swaps that give the same sum in another order are ties: with whole numbers, all sums are exact.
+    differences = np.array([-1, 1, -1, 3, 1, 2, -1, -2, 0, 0])
+    exact = mean_difference(differences, np.zeros(10))
+    scaled = mean_difference(differences * unit, np.zeros(10))
+    assert scaled.p == exact.p
+    assert scaled.low == pytest.approx(exact.low * unit)

@@ -400,3 +400,8 @@ def test_groups_that_cannot_be_are_refused(fails, write_jsonl):
         (f"{best} --by worth", f"{path}:1: no column 'worth'; did you mean"),
     ):
         assert fails(2, f"filter {path} {options}").startswith(f"refladder: {message}")
+
+
+def test_a_very_small_top_fraction_is_one_row(passed, write_jsonl):
+    path = write_jsonl([{"id": place, "v": place} for place in range(5)])
+    assert passed(path, "--top 1e-12 --by v") == [4]

@@ -324,3 +324,17 @@ def test_contexts_are_asked_for_where_there_are_none(fails, write_jsonl):
     assert words in fails(2, f"calibrate {table} {ASKED} --unit context")
     with pytest.raises(UsageError, match="--unit 'rows': must be row or context"):
         LabelledTable(source="-", by="clarity_score", unit="rows")
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_the_mean_of_several_labels_does_not_depend_on_their_order(write_jsonl, listed):
+    scores = write_jsonl([{"output_id": "o", "clarity_score": 1.0}], "scored.jsonl")
+
+    def mean(given):
+        cells = [given] if listed else given
+        labels = write_jsonl([{"output_id": "o", "rating": cell} for cell in cells], "l.jsonl")
+        table = {"source": str(scores), "labels": (str(labels),), "label": "rating"}
+        return read_pool(LabelledTable(**table, by="clarity_score")).labels
+
+    # From the left, 0.1 + 0.2 + 0.3 is 0.6000000000000001; another look would be counted.
+    assert mean([0.1, 0.2, 0.3]) == mean([0.3, 0.2, 0.1]) == [0.6 / 3]

@@ -232,3 +232,37 @@ def test_linked_scores_of_a_file_compare_with_those_of_the_other_judge(
     file.write_text(file.read_text().replace('"column":"coherence_', '"column":"other_'))
     none = "has the columns other_score, other_grade, and these scores have none of them"
     assert none in fails(2, line)
+
+
+def test_a_row_without_one_of_both_orders_is_left_out(command, tmp_path):
+    files = []
+    run(["export", "demo/story", "--out", f"{tmp_path}/outputs.jsonl"])
+    for judge in (Builtin, Milder):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("refladder.backends.builtin.backend.Builtin", judge)
+            out = tmp_path / f"{judge.__name__}.jsonl"
+            done = command(f"score {tmp_path}/outputs.jsonl {ONE} --both-orders --out {out}")
+            assert done.code == 0, done.err
+            files.append(judgments(out))
+    # As of a run that was interrupted: the last rung of the last row has one order.
+    files[0].write_bytes(b"".join(files[0].read_bytes().splitlines(keepends=True)[:-1]))
+    done = command(f"link --from {files[0]} --to {files[1]} --out {tmp_path}/link.json")
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "link.json").read_text())["columns"][0]["rows"] == 71
+
+
+def test_a_row_at_a_bound_is_not_uncertain(command, judged, link, tmp_path):
+    _, file, _ = link("same")
+    record = json.loads(file.read_text())
+    column = record["columns"][0]
+    # A map to itself whose interval reaches down by 1.
+    column["values"] = column["most"] = column["scores"]
+    column["least"] = [score - 1 for score in column["scores"]]
+    file.write_text(json.dumps(record))
+    path = judged[0].with_name("same.jsonl")
+    bound = float(np.sort(scores(path))[40])
+    for option, uncertain in (("min", sum((bound <= scores(path)) & (scores(path) < bound + 1))),
+                              ("max", sum((bound < scores(path)) & (scores(path) <= bound + 1)))):  # fmt: skip
+        asked = f"--{option} coherence_score={bound!r} --link {file} --out {tmp_path}/k.jsonl"
+        done = command(f"filter {path} {asked} --json")
+        assert json.loads(done.out)["uncertain"] == uncertain, option

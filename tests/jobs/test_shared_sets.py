@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from doubles import Double, items_of
 from json_lines import read_lines
 
-from refladder.errors import UsageError
+from refladder.errors import DataError, UsageError
 from refladder.events import Silent
 from refladder.files.ladder_sets import ladder_set, load_ladders, write_ladder_set
 from refladder.jobs import build
@@ -34,6 +35,7 @@ from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import BuildSpec, ScoreSpec, Scoring, Tables
+from refladder.synth import name_subjects
 
 WORTH = Dimension(name="worth", description="What a text is worth.")
 RECIPE = Recipe(backend="by hand", prompts=(), sampling=None, version="1")
@@ -300,6 +302,20 @@ def test_an_interrupted_build_goes_on_with_the_subjects_that_were_named(tmp_path
     assert "subject" not in again.roles
 
 
+def test_an_interrupted_build_does_not_go_on_with_the_subjects_of_other_texts(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        built(tmp_path, Writer(fails="worst"), 2)
+    changed = [
+        replace(seed, references=(seed.references[0].replace("word", "other", 1),))
+        for seed in draw_anchors(seeds(2), 2, Sampling(seed=3))
+    ]
+    with pytest.raises(DataError, match=r"begun by another build \(other contexts\)"):
+        name_subjects(
+            Writer(), changed, sampling=Sampling(seed=3), attempts=2,
+            journal=tmp_path / "subjects.journal.jsonl",
+        )  # fmt: skip
+
+
 def test_an_anchor_whose_rung_failed_is_left_out_and_named(tmp_path):
     report = built(tmp_path, Writer(refused={"word1"}))
     assert set(report.anchors) == {"s0", "s2"}
@@ -407,3 +423,22 @@ def test_six_anchors_have_sign_tests_and_comparisons_that_decide_nothing_are_lef
     assert certificate["sharing"].items() >= expected.items()
     # No step of 20 to 20 decides: p is 1. All six steps of 20 to 30 rise: 0.5 ** 6, times 2.
     assert [step["p_holm"] for step in certificate["dimensions"][0]["steps"]] == [1.0, 0.03125]
+
+
+class WithinAnchors(Numbers):
+    """Answers about two rungs of one ladder only."""
+
+    def read_labels(self, prompts, labels):
+        readings = super().read_labels(prompts, labels)
+        within = [each.slots["context"] == each.slots["reference_context"] for each in prompts]
+        unread = LabelReading(reason="too long")
+        return [read if same else unread for read, same in zip(readings, within, strict=True)]
+
+
+def test_six_anchors_that_could_not_be_compared_with_each_other_are_refused():
+    opened = shared(dict.fromkeys("abcdef", ("10", "20", "30")))
+    certificate = certify(opened, open_asker(opened, WithinAnchors()))
+    assert certificate["dimensions"][0]["verdict"] == "pass"
+    sharing = certificate["sharing"]
+    assert (sharing["share"], sharing["of"], sharing["verdict"]) == (None, 0, "refuse")
+    assert certificate["verdict"] == "refuse"

@@ -27,6 +27,7 @@ LADDERS = set_of([FIVE])
 SHOWN = re.compile(r"^([A-Z]):\n(.*)$", re.MULTILINE)
 OF_A_RUNG = re.compile(r" text c\d+ ")
 EVEN = [40, 40, 50, 60, 60]
+UP = [0, 30, 90, 80]
 
 
 def by_quality(prompt, _asked, favour=0):
@@ -228,20 +229,23 @@ def test_prompts_with_a_common_beginning_are_next_to_each_other():
     assert len(set(beginnings)) > 4  # of 2 contexts and 8 orders
 
 
+class Failing(Stating):
+    """Fails at the last prompt about rows, until it is healed."""
+
+    healed = False
+
+    def write_each(self, prompts, sampling):
+        for position, completion in super().write_each(prompts, sampling):
+            of_rows = not OF_A_RUNG.search(prompts[position].slots["target"])
+            if of_rows and position == len(prompts) - 1 and not self.healed:
+                raise BackendError("the server is gone")
+            yield position, completion
+
+
 def test_a_run_that_failed_keeps_what_was_answered(tmp_path, write_jsonl):
     rows = rows_of("t0", "t1", "t2", quality=3.0)
     paths = {"out": tmp_path / "out.jsonl", "judgments": tmp_path / "kept.jsonl"}
     whole = scored(Stating(), "stated:2", rows=rows)
-
-    class Failing(Stating):
-        healed = False
-
-        def write_each(self, prompts, sampling):
-            for position, completion in super().write_each(prompts, sampling):
-                if not self.healed and prompts[position].slots["target"] == rows[1]["output"]:
-                    raise BackendError("the server is gone")
-                yield position, completion
-
     judge = Failing()
     with pytest.raises(BackendError, match="the server is gone"):
         scored(judge, "stated:2", rows=write_jsonl(rows), **paths)
@@ -252,6 +256,23 @@ def test_a_run_that_failed_keeps_what_was_answered(tmp_path, write_jsonl):
     assert {target for target, _ in judge.asked} == left
     found = [row["worth_score"] for row in read_lines(paths["out"])]
     assert found == [row["worth_score"] for row in whole]
+
+
+def test_what_a_failed_run_kept_is_not_used_by_another_one(tmp_path, write_jsonl):
+    rows, judgments = write_jsonl(rows_of("t0", "t1", quality=3.0)), tmp_path / "kept.jsonl"
+    judge = Failing()
+
+    def score(answers):
+        scored(judge, answers, rows=rows, out=tmp_path / "out.jsonl", judgments=judgments)
+
+    with pytest.raises(BackendError):
+        score("stated:2")
+    judge.healed, judge.asked = True, []
+    with pytest.raises(OtherRunError, match="of probabilities stated in 2 orders, this run of 3"):
+        score("stated:3")
+    judgments.unlink()
+    score("stated:3")
+    assert len(judge.asked) == 2 * 3
 
 
 def test_a_response_store_answers_a_second_run(tmp_path):
@@ -348,13 +369,16 @@ def test_the_judge_check_asks_the_ends_of_each_ladder_against_its_other_rungs():
         assert len(SHOWN.findall(prompt.slots["references"])) == 4
         assert prompt.slots["target"] not in prompt.slots["references"]
 
-    def failing_on_best(prompt, _before):
-        # 50 of each other rung for the best rung, so its mean is not above 50: no ladder is right.
-        best = quality_of(prompt.slots["target"]) == 5
-        return all_rungs(50, "ABCD") if best else by_quality(prompt, 0)
+    # The mean of the best rung is 50, which is not above 50: no ladder is right. As floats, those of UP are a little more.
+    for even in ([50] * 4, UP):
 
-    with pytest.raises(JudgeRefusedError, match=r"worth 0 of 14 ladders\)"):
-        scored(Stating(check=failing_on_best), ladders=ladders)
+        def failing_on_best(prompt, _before, numbers=even):
+            best = quality_of(prompt.slots["target"]) == 5
+            stated = "\n".join(f"{name}: {n}" for name, n in zip("ABCD", numbers, strict=True))
+            return stated if best else by_quality(prompt, 0)
+
+        with pytest.raises(JudgeRefusedError, match=r"worth 0 of 14 ladders\)"):
+            scored(Stating(check=failing_on_best), ladders=ladders)
 
 
 def test_the_judge_check_counts_ladders_by_hand(tmp_path, write_jsonl):

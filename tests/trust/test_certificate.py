@@ -132,3 +132,8 @@ def test_a_length_rule_climbs_either_way():
     assert length_climbs(np.array([3, 4, 9]))
     assert length_climbs(np.array([9, 4, 3]))
     assert not length_climbs(np.array([3, 4, 4]))
+
+
+def test_a_p_value_of_many_contexts_is_not_0():
+    # 0.5 ** 2000 is less than the least float.
+    assert 0 < sign_test(np.array([2000.0]), np.array([2000.0]))[0] < 1e-300
