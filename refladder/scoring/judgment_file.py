@@ -220,7 +220,7 @@ class JudgmentLog:
         # The file is new, or its first line is torn: nothing is lost.
         if head is None:
             if not self._read_only:
-                # Of another run, whose file was deleted.
+                # It belongs to a file that was deleted.
                 throw_away(_early_path(path))
                 write_record(path, self.run)
                 self._begun = len(to_line(self.run))
