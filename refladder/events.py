@@ -1,7 +1,7 @@
 """What a job reports while it runs: how far it is, what the check of a judge shows, and notices.
 
 Jobs get an `Events` and print nothing themselves. `Silent` reports nothing. That of commands is `console.Console`, and
-that of calls `calling.Log`.
+that of calls `report.log.Log`.
 """
 
 from __future__ import annotations

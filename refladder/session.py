@@ -161,7 +161,7 @@ class Session:
     def checks_of(self, judge: Backend | Judge | str) -> Path | None:
         """Return the folder that remembers judge checks; None where nothing is stored, or the judge is open."""
         named = self._store is not False and isinstance(judge, str)
-        return cache_folder() / "checks" if named else None
+        return checks_folder() if named else None
 
     def close(self) -> None:
         """Close the response stores that are open."""
@@ -213,6 +213,11 @@ class Session:
 def default_store() -> Path:
     """Return where answers are stored when no file is named: in the user's cache folder."""
     return cache_folder() / "responses.sqlite"
+
+
+def checks_folder() -> Path:
+    """Return the folder that remembers how judges were checked."""
+    return cache_folder() / "checks"
 
 
 def as_backend(judge: Backend | Judge) -> Backend:

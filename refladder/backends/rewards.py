@@ -10,9 +10,9 @@ from refladder.errors import UsageError
 from refladder.records import LOSS, REWARD, WIN, LabelReading
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from refladder.records import Prompt
+    from refladder.records import Completion, Prompt, Sampling
 
 # Roles that a reward model answers by reading two texts.
 ROLES = "compare", "compare-shared", "pairwise"
@@ -24,6 +24,19 @@ NO_DIMENSION = (
     "a reward model has no dimension: it knows the criterion only as words of the user's turn, and it likes length and "
     "style"
 )
+
+
+class WritesNothing:
+    """What a reward model answers to a request for texts."""
+
+    fingerprint: str
+
+    def write_each(
+        self, prompts: Sequence[Prompt], sampling: Sampling
+    ) -> Iterator[tuple[int, Completion]]:
+        """Raise UsageError: a reward model writes nothing."""
+        del prompts, sampling
+        raise UsageError(ONLY_READS.format(self.fingerprint))
 
 
 def check_role(name: str, prompts: Sequence[Prompt]) -> None:

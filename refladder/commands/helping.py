@@ -1,4 +1,7 @@
-"""How help is printed: options under headings, the usual ones first, then examples. --help-all shows every option."""
+"""How help is printed: options under headings, the usual ones first, then examples. --help-all shows every option.
+
+`explain` adds to an error what a user probably meant.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,35 @@ _GROUPED = 8
 _MANY = 20
 # Greatest width of the names of options.
 _COLUMN = 26
+
+# A wrong name, and what to give instead: the option of that name where the command has it, or a sentence.
+_MEANT: dict[str, tuple[str, ...]] = {
+    "--output": ("--out", "--html"),
+    "--out": ("--html", "--write"),
+    "--model": ("--judge", "--writer"),
+    "--judge-model": ("--judge",),
+    "--llm": ("--judge", "--writer"),
+    "--url": ("--base-url",),
+    "--score": ("--by",),
+    "--score-column": ("--by",),
+    "--criterion": ("--dimension",),
+    "--criteria": ("--dimension",),
+    "--metric": ("--dimension", "--by"),
+    "--threshold": ("--min",),
+    "--ladder-set": ("--ladders",),
+    "--columns": ("--column",),
+}
+_SENTENCES = {
+    "--api-key": "Set OPENAI_API_KEY, or name a file with --judge-option api_key_file=PATH.",
+    "--key": "Set OPENAI_API_KEY, or name a file with --judge-option api_key_file=PATH.",
+    "--input": "Name the table without an option.",
+    "--limit": "Every row is used; for a trial, cut the table first.",
+}
+_MISSING = {
+    "--ladders": "--ladders general/reply serves replies to any prompt; `refladder list ladders` lists the sets, and "
+    "`refladder build` makes one.",
+    "--margin": "Give the least difference of the scores of a pair, such as --margin 0.5.",
+}
 
 
 class Formatter(click.HelpFormatter):
@@ -120,3 +152,20 @@ def _filled(text: str, width: int, margin: str, further: str = "") -> str:
         break_long_words=False,
         break_on_hyphens=False,
     )
+
+
+def explain(error: click.ClickException) -> click.ClickException:
+    """Return the error with what was probably meant."""
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+        flag = f"--{error.option_name.lstrip('-')}"
+        known = {name for each in error.ctx.command.params for name in each.opts}
+        meant = next((name for name in _MEANT.get(flag, ()) if name in known), None)
+        hint = _SENTENCES.get(flag) if meant is None else f"Did you mean {meant!r}?"
+        if hint is not None:
+            return click.UsageError(f"No such option {flag!r}. {hint}", error.ctx)
+    if isinstance(error, click.MissingParameter) and error.param is not None:
+        hints = [_MISSING[name] for name in error.param.opts if name in _MISSING]
+        return (
+            click.UsageError(f"{error.format_message()} {hints[0]}", error.ctx) if hints else error
+        )
+    return error

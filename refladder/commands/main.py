@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, cast
 import click
 
 from refladder.commands import helping
-from refladder.commands.guesses import explain
 from refladder.commands.options import options, options_of
 from refladder.errors import (
     AnswersAwaitedError,
@@ -215,7 +214,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return MISUSED
     except click.ClickException as error:
         shown = io.StringIO()
-        explain(error).show(shown)
+        helping.explain(error).show(shown)
         # A value may come from a configuration file.
         click.echo(printable(shown.getvalue()), err=True, nl=False)
         return error.exit_code

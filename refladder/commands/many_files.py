@@ -17,7 +17,6 @@ from refladder.files.tables import STANDARD, form_by_name
 from refladder.report.summary import summary
 
 if TYPE_CHECKING:
-
     from refladder.commands.console import Console
     from refladder.commands.spending import Spending
     from refladder.fleet.run import FilesReport

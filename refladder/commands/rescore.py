@@ -9,7 +9,7 @@ from refladder.commands.calling import Call, check_paths, output_path, record_or
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
-from refladder.report.log import log_lines
+from refladder.report.log import Log, log_lines
 from refladder.settings import LEAST_MASS, Scale, Tables, check_asking
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def command(
     """
     from refladder.jobs.rescore import rescore as rescored
 
-    with console.progress("rescoring") as progress:
-        report = rescored(judgments, tables, scale, link=link, progress=progress)
+    report = rescored(judgments, tables, scale, console.Console(), link=link)
     return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
 
 
@@ -122,7 +121,6 @@ def rescore(
         kept = Collected("jsonl")
         tables = Tables(out=kept if path is None else str(path))
         scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
-        with console.progress("rescoring") as bar:
-            report = rescored(judgments, tables, scale, link=record_or_path(link), progress=bar)
+        report = rescored(judgments, tables, scale, Log(), link=record_or_path(link))
         log_lines(essential_lines(report))
         return kept.whole_rows() if path is None else path

@@ -36,7 +36,7 @@ from refladder.parsing import adapter
 from refladder.records import scale_of
 from refladder.scoring.columns import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.scorer import LadderScorer
-from refladder.session import Session, default_store
+from refladder.session import Session, checks_folder
 from refladder.settings import ScoreSpec, Scoring, Tables, chosen
 from refladder.students import first_pass
 from refladder.students.student import open_student
@@ -269,7 +269,7 @@ class Worker:
                     _keep_lines(self._folder.fetched(judgments_name(file.name)), changed.line - 1)
                     counts = self._scored_when_free(file)
             elif self._student is None:
-                folder = default_store().with_name("checks") if self._task.checks else None
+                folder = checks_folder() if self._task.checks else None
                 checks = check_judge(self._scorer(), folder, self._session, Silent())
         except RefladderError as failure:
             cause = failure.__cause__

@@ -164,7 +164,8 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         context_id, context, background = mapped.context_of(row)
         given = mapped.id_in(row, "output_id", needed=False)
         if text is None or context_id is None:
-            yield Item(row, None, f"the {_null_field(row, text)} is null")
+            absent = "context id" if "context_id" in row.fields else "context"
+            yield Item(row, None, f"the {'output' if text is None else absent} is null")
             continue
         # CSV does not distinguish an empty text from none.
         if not text.strip():
@@ -195,12 +196,6 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         if context is not None:
             about = Context(id=context_id, task="", text=context, background=background)
         yield Item(row, output, None, about)
-
-
-def _null_field(row: Row, text: str | None) -> str:
-    if text is None:
-        return "output"
-    return "context id" if "context_id" in row.fields else "context"
 
 
 def check_input(

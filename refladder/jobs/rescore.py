@@ -22,7 +22,8 @@ from refladder.settings import LINEAR
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from refladder.records import Judgment, Link, Progress, Run
+    from refladder.events import Events
+    from refladder.records import Judgment, Link, Run
     from refladder.scoring.columns import ScoreReport
     from refladder.settings import Scale, Tables
 
@@ -36,9 +37,9 @@ def rescore(
     judgments: str | Path,
     tables: Tables,
     scale: Scale,
+    events: Events,
     *,
     link: Path | Link | None = None,
-    progress: Progress | None = None,
 ) -> ScoreReport:
     """Compute scores from stored judgments, without a model: one row for each output, in the order of judging.
 
@@ -68,9 +69,12 @@ def rescore(
     added = columns.added
     if linker is not None:
         added = {**added, **linker.added(report.signature, added)}
-    with open_sink(
-        tables.out, tables.out_format, added, header, escape_formulas=tables.escape_formulas
-    ) as write:
+    with (
+        open_sink(
+            tables.out, tables.out_format, added, header, escape_formulas=tables.escape_formulas
+        ) as write,
+        events.progress("rescoring") as progress,
+    ):
         while batch := list(itertools.islice(outputs, BATCH)):
             blocks = [
                 (row, number)

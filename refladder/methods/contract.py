@@ -8,6 +8,7 @@ The name and description of a method are its line in METHODS. Its one function i
 
     my_method = EvaluationMethod(run=run)
 
+- The types in this signature are for annotations only, so import them under `TYPE_CHECKING`.
 - `judge()` opens the backend that the user named, the first time it is called; a method that needs no judge (BLEU)
   never calls it. The backend that it returns counts prompts, characters and seconds for the report card.
 - `settings` holds what the user asked for. Options of one method are in `settings.options` as text under

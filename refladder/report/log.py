@@ -11,10 +11,8 @@ from refladder.report.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from contextlib import AbstractContextManager
 
-    from refladder.events import Watch
-    from refladder.records import JudgeCheck, Progress
+    from refladder.records import JudgeCheck
 
 LOG = logging.getLogger("refladder")
 # Flags in a sentence, but not those of a command line in it.
@@ -24,11 +22,7 @@ _FLAGS = re.compile(r"`[^`]*`|--([a-z]+(?:-[a-z]+)*)")
 class Log:
     """Events of a call: a progress bar in a terminal, and the logger `refladder`."""
 
-    def progress(
-        self, what: str, watch: Watch | None = None
-    ) -> AbstractContextManager[Progress | None]:
-        """Show a bar in a terminal, else a line now and then."""
-        return progress(what, watch)
+    progress = staticmethod(progress)
 
     def checked(self, checks: Sequence[JudgeCheck]) -> None:
         """Log the check of a judge: its warnings, and for those who ask also what it shows."""

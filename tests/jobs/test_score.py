@@ -398,7 +398,7 @@ def test_rescoring_is_scoring_by_that_rule_with_no_judge(write_jsonl, tmp_path, 
     tables = Tables(source=str(write_jsonl(rows)), out=str(tmp_path / "out.jsonl"))
     spec = ScoreSpec(asked=asked, tables=tables, judgments=kept)
     first = run(spec, Session(store=False), Silent())
-    report = rescore(kept, Tables(out=str(tmp_path / "again.jsonl")), asked.scale)
+    report = rescore(kept, Tables(out=str(tmp_path / "again.jsonl")), asked.scale, Silent())
     assert report.reused == report.judgments == 3 * 2 * 5 * orders
     scored, again = read_lines(tmp_path / "out.jsonl"), read_lines(tmp_path / "again.jsonl")
     # the fourth has no ladder, so it was never judged

@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 from refladder.backends.hf.backend import TransformersBackend, flag
 from refladder.backends.hf.loading import CLASSIFIER, open_model, parse_memory
 from refladder.backends.hf.readers import Encoded, Reader
-from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
+from refladder.backends.rewards import NO_DIMENSION, WritesNothing, check_role, reward_reading
 from refladder.engine.memory import usable_memory
-from refladder.errors import BackendUnavailableError, UsageError
+from refladder.errors import BackendUnavailableError
 from refladder.records import LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from refladder.backends.hf.loading import Opened
-    from refladder.records import Completion, Prompt, Sampling
+    from refladder.records import Prompt
 
 # Texts read together: a killed run loses at most this many.
 _GROUP = 256
 
 
-class RewardBackend(TransformersBackend):
+class RewardBackend(WritesNothing, TransformersBackend):
     """The pooled logit of a sequence classifier, whose last turn is the text in question; read whole, in batches."""
 
     kind = "reward"
@@ -59,13 +59,6 @@ class RewardBackend(TransformersBackend):
     def notice(self) -> str:
         """Return one line: the model has no dimension."""
         return f"reward:{self.opened.name}: {NO_DIMENSION}"
-
-    def write_each(
-        self, prompts: Sequence[Prompt], sampling: Sampling
-    ) -> Iterator[tuple[int, Completion]]:
-        """Raise UsageError: a reward model writes nothing."""
-        del prompts, sampling
-        raise UsageError(ONLY_READS.format(self.fingerprint))
 
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]

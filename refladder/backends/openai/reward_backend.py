@@ -9,14 +9,14 @@ from refladder.backends.openai.backend import PROVEN_FOR, OpenAIBackend, checked
 from refladder.backends.openai.client import Capabilities, Client, Messages, in_order_of_index
 from refladder.backends.openai.errors import Refusal, at, changed
 from refladder.backends.openai.options import Options, read_headers, read_options
-from refladder.backends.rewards import NO_DIMENSION, ONLY_READS, check_role, reward_reading
+from refladder.backends.rewards import NO_DIMENSION, WritesNothing, check_role, reward_reading
 from refladder.errors import BackendUnavailableError, UsageError, option
 from refladder.records import LabelReading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from refladder.records import Completion, Prompt, Sampling
+    from refladder.records import Prompt
 
 
 class _Route(NamedTuple):
@@ -48,7 +48,7 @@ _OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache"}
 _NO_TOKENIZER = "it takes texts in the chat template, and no tokenizer was named"
 
 
-class RewardServerBackend(OpenAIBackend):
+class RewardServerBackend(WritesNothing, OpenAIBackend):
     """A reward model on a server; each text is one request."""
 
     kind = "reward"
@@ -94,13 +94,6 @@ class RewardServerBackend(OpenAIBackend):
     def label_tokens(self) -> int:
         """Return 0: rewards are read, not generated."""
         return 0
-
-    def write_each(
-        self, prompts: Sequence[Prompt], sampling: Sampling
-    ) -> Iterator[tuple[int, Completion]]:
-        """Raise UsageError: a reward model writes nothing."""
-        del prompts, sampling
-        raise UsageError(ONLY_READS.format(self.fingerprint))
 
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
