@@ -64,7 +64,8 @@ class Good:
         if self.number is not None or column not in row.fields:
             return rating_in(row, column)
         value = row.fields[column]
-        if value is None or value == "":
+        # NaN does not equal itself.
+        if value is None or value == "" or value != value:  # noqa: PLR0124
             return None
         return str(value).lower() if type(value) is bool else str(value)
 
@@ -475,7 +476,8 @@ def _numbered(values: IntArray) -> IntArray:
 def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
     """Return what identifies a row; its position if it has no ids. A number and its text are the same id."""
     if len(ids) == 1:
-        return (str(without_number(row.fields.get(ids[0]))),)
+        name = row.fields.get(ids[0])
+        return (row.where if name is None or name == "" else str(without_number(name)),)
     return tuple([str(without_number(row.fields.get(name))) for name in ids]) or (row.where,)
 
 

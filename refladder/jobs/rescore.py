@@ -135,6 +135,11 @@ def _judged_outputs(
                     f"{line}: expected {subject or output_id!r} against {against or output_id!r}, found "
                     f"{judgment.subject!r} against {judgment.against!r}; judgments must keep their order"
                 )
+            if (judgment.context_id, judgment.dimension) != (first.context_id, first.dimension):
+                raise DataError(
+                    f"{line}: expected {first.dimension!r} of context {first.context_id!r}, found "
+                    f"{judgment.dimension!r} of {judgment.context_id!r}; judgments must keep their order"
+                )
         if len(block) < len(expected):
             raise DataError(
                 f"{block[-1][0]}: the file ends within output {output_id!r}; run `refladder score` again to complete it"

@@ -179,6 +179,8 @@ def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -
         if not math.isfinite(weight) or weight < 0:
             raise UsageError(f"weight {name}={weight}: a weight must be a finite number, 0 or more")
     values = np.array([weights.get(name, 1.0) for name in names])
+    if not math.isfinite(sum(values.tolist())):
+        raise UsageError("the sum of the weights is too large; give smaller ones, such as 1 and 2")
     if not values.any():
         raise UsageError("all weights are 0; at least one dimension must count")
     return values

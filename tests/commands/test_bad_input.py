@@ -182,6 +182,9 @@ OPTIONS = {
     ),
     "--weight coherence=x": "--weight coherence=x: 'x' is not a number",
     "--weight coherence=-1": "weight coherence=-1.0: a weight must be a finite number, 0 or more",
+    "--weight coherence=1e308 --weight complexity=1e308": (
+        "the sum of the weights is too large; give smaller ones, such as 1 and 2"
+    ),
     "--weight coherence=0 --weight complexity=0": "all weights are 0; at least one dimension must count",
     "--weight coherence=1 --weight coherence=2": (
         "--weight coherence: given twice, as '1' and '2'; give it once"

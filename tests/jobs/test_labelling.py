@@ -10,7 +10,7 @@ from labelled_rows import scored, split
 
 from refladder.errors import UsageError
 from refladder.files.jsonl import read_record
-from refladder.jobs.labelling import LabelledTable, read_pool
+from refladder.jobs.labelling import Good, LabelledTable, read_pool
 from refladder.records import Threshold
 
 GOOD = "--label rating --good '>=4'"
@@ -338,3 +338,19 @@ def test_the_mean_of_several_labels_does_not_depend_on_their_order(write_jsonl, 
 
     # From the left, 0.1 + 0.2 + 0.3 is 0.6000000000000001; another look would be counted.
     assert mean([0.1, 0.2, 0.3]) == mean([0.3, 0.2, 0.1]) == [0.6 / 3]
+
+
+def test_a_row_without_an_id_has_no_label_of_another_row_without_one(write_jsonl):
+    scores = write_jsonl([{"output_id": name, "clarity_score": 1.0} for name in (None, "", "o")])
+    labels = write_jsonl([{"output_id": name, "rating": 5} for name in (None, "", "o")], "l.jsonl")
+    table = {"source": str(scores), "labels": (str(labels),), "label": "rating"}
+    pool = read_pool(LabelledTable(**table, by="clarity_score"))
+    assert [row.position for row in pool.marked] == [2]
+    assert pool.notes[0].startswith("2 of 3 labels not used: ")
+
+
+def test_a_word_label_of_nan_is_no_label(write_jsonl):
+    words = ["yes", math.nan, None, "", "no"]
+    rows = [{"output_id": str(n), "s": n, "word": word} for n, word in enumerate(words)]
+    table = LabelledTable(source=str(write_jsonl(rows)), by="s", label="word", good=Good("=yes"))
+    assert read_pool(table).labels == ["yes", "no"]

@@ -413,7 +413,16 @@ def test_rescore_tells_what_is_wrong_with_a_file(command, fails, stories, tmp_pa
     lines = kept.read_text().splitlines(keepends=True)
     assert len(command(f"rescore {kept} --rule expected-grade").rows) == 6
     other = "".join(lines).replace('"dimension":"complexity"', '"dimension":"charm"')
+    context = json.loads(lines[1])["context_id"]
     for text, message in (
+        (
+            # rungs 1 to 4 of coherence, and rung 5 of complexity
+            "".join([*lines[:5], *lines[10:]]),
+            (
+                f":6: expected 'coherence' of context {context!r}, found 'complexity' of {context!r}; "
+                "judgments must keep their order"
+            ),
+        ),
         (
             "".join(lines[:-2]),
             ":59: the file ends within output 'o6'; run `refladder score` again to complete it",
