@@ -32,7 +32,9 @@ def store(monkeypatch, tmp_path, write_jsonl, rows):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key-of-the-test")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    # Work files are kept by their URL, which is that of every run of these tests.
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     s3fs.S3FileSystem.clear_instance_cache()
     system = s3fs.S3FileSystem(use_listings_cache=False)
     system.mkdir("bucket")
