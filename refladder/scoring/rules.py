@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.errors import ShapeError
+from refladder.ranking.estimators import SAME
 from refladder.registry import Entry, find
 
 if TYPE_CHECKING:
@@ -173,8 +174,8 @@ def hard_votes(probabilities: FloatArray, _scale: tuple[float, float]) -> FloatA
     """
     win, loss, tie = np.moveaxis(_checked(probabilities), 2, 0)
     votes = np.zeros(win.shape)
-    votes[(win > loss) & (win > tie)] = 1.0
-    votes[(loss > win) & (loss > tie)] = -1.0
+    votes[win > np.maximum(loss, tie) + SAME] = 1.0
+    votes[loss > np.maximum(win, tie) + SAME] = -1.0
     votes[np.isnan(win)] = np.nan
     return _weighted_by_level(votes)
 

@@ -14,6 +14,7 @@ import numpy as np
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import choose_dimensions
+from refladder.ranking.estimators import SAME
 from refladder.records import Context, Run, Sampling, Score
 from refladder.scoring.asker import (
     Asker,
@@ -143,7 +144,7 @@ class Verdicts:
                 if not math.isnan(probability):
                     name = judgment.dimension
                     judged[name] = judged.get(name, 0) + 1
-                    beyond[name] = beyond.get(name, 0) + (probability > HALF)
+                    beyond[name] = beyond.get(name, 0) + (probability > HALF + SAME)
 
     def scores(
         self,

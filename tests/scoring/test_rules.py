@@ -69,6 +69,10 @@ def test_hand_work_for_doubtful_verdicts():
 def test_equal_probabilities_are_no_vote():
     doubtful = np.array([[[0.4, 0.4, 0.2], [0.4, 0.2, 0.4], [1 / 3, 1 / 3, 1 / 3]]])
     assert hard_votes(doubtful, SCALE).tolist() == [0.0]
+    # The mean of both orders: loss (1/2 + 1/4) / 2 and win (0 + 3/4) / 2 are equal, but for the last digit.
+    logprobs = np.log(np.array([[1e-300, 1 / 2, 1 / 2], [3 / 4, 1 / 4, 1e-300]]))
+    mean = probabilities_from(logprobs).mean(axis=0)
+    assert hard_votes(mean[None, None], SCALE).tolist() == [0.0]
 
 
 def test_the_spread_of_one_reading_by_hand():
