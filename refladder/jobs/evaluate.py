@@ -92,7 +92,7 @@ class Protocol:
             raise UsageError(f"{self.resamples} permutations; a test needs 1 or more")
 
 
-class Part(NamedTuple):
+class EvaluatedPart(NamedTuple):
     """The part of a benchmark to evaluate, its dimensions and settings, and what was left out."""
 
     benchmark: Benchmark
@@ -172,7 +172,7 @@ def run(spec: EvaluateSpec, session: Session, events: Events) -> Evaluations:
     return Evaluations(evaluations)
 
 
-def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[Part], list[Method]]:
+def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[EvaluatedPart], list[Method]]:
     """Return the parts of benchmarks that are evaluated, checked, and the methods whose scores are in files.
 
     Of several benchmarks, each has its ladders, and a folder in the folder `work`. Where the user has not named the
@@ -200,10 +200,10 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[Part], list[Metho
             ladders_for(benchmark, dimensions if spec.dimensions_named else (), opened)
         if recorded is not None:
             check_recorded(recorded, benchmark, spec.methods, its)
-        part = Part(benchmark, dimensions, its)
+        part = EvaluatedPart(benchmark, dimensions, its)
         if opened is not None or recorded is not None:
             covered = _covered(benchmark, dimensions, opened, recorded, named=spec.dimensions_named)
-            part = Part(covered[0], covered[1], its, covered[2])
+            part = EvaluatedPart(covered[0], covered[1], its, covered[2])
         parts.append(part)
     first = spec.benchmarks[0][0], parts[0].dimensions
     others = [read_scores(path, *first, spec.score_columns) for path in spec.scores]
@@ -299,7 +299,7 @@ def _judged_dimensions(
 
 
 def _evaluated(
-    spec: EvaluateSpec, part: Part, others: Sequence[Method], judge: OpenJudge
+    spec: EvaluateSpec, part: EvaluatedPart, others: Sequence[Method], judge: OpenJudge
 ) -> Evaluation:
     benchmark, dimensions, settings, left_out = part
     runs = run_methods(spec.methods, benchmark, dimensions, judge, settings)

@@ -288,7 +288,7 @@ def table_sink(
 
 
 @contextmanager
-def open_table(
+def open_items(
     tables: Tables,
     mapped: Mapped,
     added: Mapping[str, type],

@@ -25,7 +25,7 @@ from refladder.files.tables import (
     Collected,
     Row,
 )
-from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_table
+from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_items
 from refladder.prompts import check_folder
 from refladder.records import Output
 from refladder.scoring.columns import Columns, weights_for
@@ -122,7 +122,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
         checks: list[JudgeCheck] = []
         with (
             JudgmentLog(spec.judgments, scorer.run, read_only=dry_run) as log,
-            open_table(
+            open_items(
                 spec.tables,
                 prepared.mapped,
                 columns.added,

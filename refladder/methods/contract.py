@@ -159,7 +159,7 @@ CHECKPOINT = "checkpoint"
 
 
 @dataclass(slots=True)
-class Shared:
+class SharedAnswers:
     """Judgments and comparisons that the methods of a run share, so that nothing is asked or read twice.
 
     `logs` are the open files of judgments. `comparisons` are those of `refladder.methods.pairwise.compare_all`, with
@@ -206,7 +206,7 @@ class MethodSettings:
     selection: str = "symmetric"
     answers: int = 0
     stated: int = 0
-    shared: Shared = field(default_factory=Shared)
+    shared: SharedAnswers = field(default_factory=SharedAnswers)
     prompts: Path | None = None
     work: Path | None = None
     checks: Path | None = None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from refladder.backends.metered import Metered, total
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.locks import locked_folder
-from refladder.methods.contract import CHECKPOINT, Method, Shared, method_named
+from refladder.methods.contract import CHECKPOINT, Method, SharedAnswers, method_named
 from refladder.scoring.judge_check import prove
 from refladder.session import copied
 
@@ -96,7 +96,7 @@ def rehearse_methods(
     """Run methods in a dry run, on a copy of the folder `work`; answers that they share count once."""
     sentences = []
     with copied(settings.work) as copy:
-        rehearsed = replace(settings, work=copy, dry_run=True, shared=Shared())
+        rehearsed = replace(settings, work=copy, dry_run=True, shared=SharedAnswers())
         for name, method, its_settings in _methods(names, rehearsed):
             result = method.run(benchmark, dimensions, judge, its_settings)
             _checks(result, rehearsed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import UsageError, option
 from refladder.files.locks import locked
 from refladder.files.tables import STANDARD, Collected
-from refladder.jobs.input_rows import Mapped, check_input, open_table
+from refladder.jobs.input_rows import Mapped, check_input, open_items
 from refladder.jobs.score import write_settings
 from refladder.records import is_shared
 from refladder.scoring.columns import ScoreReport
@@ -103,7 +103,7 @@ def run(
         report = ScoreReport(signature=student.signature)
         added = estimate_columns(student)
         with (
-            open_table(spec.tables, mapped, added) as (read, write),
+            open_items(spec.tables, mapped, added) as (read, write),
             events.progress("scoring") as progress,
         ):
             while batch := list(itertools.islice(read, CHUNK)):

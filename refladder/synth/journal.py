@@ -1,7 +1,7 @@
 """The journal of a build: every text of the writer, in the order of the prompts, so that a killed build can continue.
 
-The first line identifies the build; every other line is one `Entry`. A build asks in a fixed order, so the answers from
-before the kill are the first ones that the same build needs again.
+The first line identifies the build; every other line is one `JournalEntry`. A build asks in a fixed order, so the
+answers from before the kill are the first ones that the same build needs again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SCHEMA = "ladder-journal/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class JournalEntry:
     """The text for one rung at one attempt (from 0); `unusable` is why it was refused, None if it was accepted."""
 
     context_id: str
@@ -89,13 +89,15 @@ class Journal:
                 f"choose another folder, or delete {self._all}"
             )
 
-    def replay(self, context_id: str, dimension: str, level: int, attempt: int) -> Entry | None:
+    def replay(
+        self, context_id: str, dimension: str, level: int, attempt: int
+    ) -> JournalEntry | None:
         """Return the entry for the next prompt of the build; None when all entries have been replayed."""
         if self._next >= len(self._lines):
             return None
         where, line = self._lines[self._next]
         entry = read_strict(
-            Entry,
+            JournalEntry,
             line,
             lambda fault: (
                 f"{where}: not an entry of a journal: {fault.field or 'line'}: {fault.message}; delete {self._all}"
@@ -110,6 +112,8 @@ class Journal:
         self._next += 1
         return entry
 
-    def record(self, entries: Iterable[Entry]) -> None:
+    def record(self, entries: Iterable[JournalEntry]) -> None:
         """Append entries; they are on the disk when this returns."""
-        append_lines(self._path, (adapter(Entry).dump_json(entry) + b"\n" for entry in entries))
+        append_lines(
+            self._path, (adapter(JournalEntry).dump_json(entry) + b"\n" for entry in entries)
+        )

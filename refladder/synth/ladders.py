@@ -27,7 +27,7 @@ from refladder.records import (
     digest_of,
 )
 from refladder.synth.checks import same_text, why_unusable
-from refladder.synth.journal import Entry, open_journal
+from refladder.synth.journal import JournalEntry, open_journal
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Draft:
             slots["lower"], slots["higher"] = (self.texts[level] for level in step.between)
         return fill(self.templates[step.role], slots)
 
-    def take(self, entry: Entry) -> None:
+    def take(self, entry: JournalEntry) -> None:
         if entry.unusable is None:
             self.texts[entry.level] = (
                 entry.text if isinstance(entry.text, Unwritten) else entry.text.strip()
@@ -398,12 +398,12 @@ class _Writing:
                 yield settled
             pending = unusable
 
-    def _answers(self, chunk: Sequence[tuple[_Draft, Step]], attempt: int) -> list[Entry]:
+    def _answers(self, chunk: Sequence[tuple[_Draft, Step]], attempt: int) -> list[JournalEntry]:
         """Return an attempt at each rung, from the journal as far as it goes; usable texts are put in the drafts."""
         prompts = [draft.prompt(step) for draft, step in chunk]
         if self.needed is not None:
             self.needed(prompts)
-        entries: list[Entry] = []
+        entries: list[JournalEntry] = []
         for draft, step in chunk:
             place = draft.context.id, draft.dimension.name, step.level, attempt
             entry = None if self.journal is None else self.journal.replay(*place)
@@ -425,7 +425,7 @@ class _Writing:
         for (draft, step), completion in zip(rest, completions, strict=True):
             # The text may not be valid Unicode; `why_unusable` refuses it then.
             text = completion.text
-            entry = Entry(
+            entry = JournalEntry(
                 context_id=draft.context.id,
                 dimension=draft.dimension.name,
                 level=step.level,

@@ -278,9 +278,9 @@ def walk_certainty(sure: float) -> float:
     return 1 - (1 - KEEP_ALL) * (1 - sure)
 
 
-def least(enough: Callable[[int], bool], low: int = 0) -> int:
-    """Return the least number above `low` that is enough, if every greater one is enough too."""
-    high = low + 1
+def least(enough: Callable[[int], bool]) -> int:
+    """Return the least number from 1 that is enough, if every greater one is enough too."""
+    low, high = 0, 1
     while not enough(high):
         low, high = high, 2 * high
     while high - low > 1:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from refladder.backends.hf.loading import Opened
-    from refladder.backends.hf.tokens import Question
+    from refladder.backends.hf.tokens import TokenQuestion
     from refladder.records import Prompt, Sampling
 
 T = TypeVar("T")
@@ -322,7 +322,7 @@ class TransformersBackend(Streaming):
         finish = "stop" if text.ended else "length"
         return Completion(text=self.tokens.text(text.ids), finish=finish, note=note, cut=cut)
 
-    def _values(self, questions: Sequence[Question]) -> list[list[list[float]]]:
+    def _values(self, questions: Sequence[TokenQuestion]) -> list[list[list[float]]]:
         """Return the log-probability of every token of every label of every question."""
         if isinstance(self.scorer, EncoderDecoder):
             # Tokenised alone, so the same for all questions.
@@ -340,12 +340,12 @@ class TransformersBackend(Streaming):
 
     def _questions(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
-    ) -> list[tuple[Question | None, str | None]]:
+    ) -> list[tuple[TokenQuestion | None, str | None]]:
         """Return prompts of one prefix with the labels as tokens; or None and the reason why a prompt does not fit."""
         prefix, spellings = self._begun(prompts[0], labels)
         flat = [text for group in spellings for text in group]
 
-        def length(question: Question) -> int:
+        def length(question: TokenQuestion) -> int:
             longest = 0 if self.opened.encoder_decoder else max(map(len, question.labels)) - 1
             return len(question.prompt) + longest
 

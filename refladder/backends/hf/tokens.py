@@ -32,7 +32,7 @@ _TEXTS_AT_ONCE = 64
 _TAIL = 200
 
 
-class Question(NamedTuple):
+class TokenQuestion(NamedTuple):
     """A prompt with its labels, as tokens: the ids that prompt and prompt + label share, and those that follow."""
 
     prompt: list[int]
@@ -112,13 +112,13 @@ class Tokens:
 
     def questions(
         self, texts: Sequence[str], labels: Sequence[str], prefix: str = ""
-    ) -> list[Question]:
+    ) -> list[TokenQuestion]:
         """Return each prompt with the ids of every label as its answer; labels follow a prefix as they are spelt."""
         pieces_of = [self._pieces(text, prefix) for text in texts]
         prompts = self._encode(pieces_of)
         if self._encoder_decoder:
             label_ids = self._ids(labels)
-            questions = [Question(prompt, label_ids) for prompt in prompts]
+            questions = [TokenQuestion(prompt, label_ids) for prompt in prompts]
         else:
             questions = []
             for prompt, pieces in zip(prompts, pieces_of, strict=True):
@@ -134,7 +134,7 @@ class Tokens:
 
     def _with_labels(
         self, prompt: list[int], pieces: Sequence[str], answers: Sequence[str]
-    ) -> Question:
+    ) -> TokenQuestion:
         answers = tuple(answers)
         tail = self._tail(pieces[-1])
         if tail:
@@ -329,19 +329,19 @@ class Tokens:
         return rendered[last.end() :] if last else ""
 
 
-def _split(prompt: list[int], wholes: list[list[int]]) -> Question:
+def _split(prompt: list[int], wholes: list[list[int]]) -> TokenQuestion:
     shared = len(prompt)
     for whole in wholes:
         shared = min(shared, len(whole))
         while prompt[:shared] != whole[:shared]:
             shared -= 1
-    return Question(prompt[:shared], [whole[shared:] for whole in wholes])
+    return TokenQuestion(prompt[:shared], [whole[shared:] for whole in wholes])
 
 
 NOT_FINITE = "the model returned no finite number for this prompt ({}); load it with dtype=bfloat16 or dtype=float32"
 
 
-def sequences_of(questions: Sequence[Question]) -> tuple[list[list[int]], list[Read]]:
+def sequences_of(questions: Sequence[TokenQuestion]) -> tuple[list[list[int]], list[Read]]:
     """Return the sequences that the engine runs for questions, one for each label, and the reads of each label's tokens."""
     sequences: list[list[int]] = []
     reads: list[Read] = []
