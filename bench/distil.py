@@ -50,8 +50,8 @@ HEAD = """# Students
 Made by `python bench/distil.py` on {machine}.
 
 Each benchmark is scored on its first dimension by two teachers: the builtin judge, and a simulated sharp judge that
-knows the ratings of people (a fifth of their scale makes log-odds of 1.6). The student is that of `refladder
-distil` without `--model`: hashed n-grams and surface measures. The figures are means over five folds of whole contexts;
+knows the ratings of people (a fifth of their scale makes log-odds of 1.6). The student is that of
+`refladder distil`: hashed n-grams and surface measures. The figures are means over five folds of whole contexts;
 the student of a fold has learned from the others.
 
 ## Agreement

@@ -170,6 +170,8 @@ def score_many_files(
 
 def _tell(report: FilesReport, task: Task, *, as_json: bool) -> int:
     spent = [{"backend": task.judge, **report.spent}] if report.spent else []
+    # A part may have no file at all.
+    empty = report.files > 0 and not report.rows
     counts = {
         name: getattr(report, name)
         for name in ("files", "reused", "missing", "rows", "scored", "unscored")
@@ -186,6 +188,8 @@ def _tell(report: FilesReport, task: Task, *, as_json: bool) -> int:
         console.say_json(shown)
     else:
         console.say_summary(report.scores)
+        if empty:
+            console.say("The files have no rows, so nothing was scored", err=True)
         console.tell_spent(spent)
         earlier = f" ({report.reused:,} from earlier runs)" if report.reused else ""
         rows = f"{plural(report.rows, 'row')} = {report.scored:,} scored + {report.unscored:,} unscored"
@@ -197,4 +201,4 @@ def _tell(report: FilesReport, task: Task, *, as_json: bool) -> int:
                 f"{task.folder}: not scored yet: {plural(report.missing, 'file')} of other parts",
                 err=True,
             )
-    return 0 if report.scores.complete else console.UNSCORED
+    return 0 if report.scores.complete and not empty else console.UNSCORED

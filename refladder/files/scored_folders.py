@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.errors import DataError
 from refladder.files.folders import open_folder
 from refladder.files.streams import is_url, stamp_of
-from refladder.parsing import adapter, parse_json
+from refladder.parsing import adapter
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 RUN, JUDGMENTS, COUNTS = "run.json", "judgments", "counts"
 SCHEMA = "scored-folder/1"
 TABLES = ".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz"
+_OF_COUNTS = tuple(f"{ending}.json" for ending in TABLES)
 _AGAIN = "run the same `refladder score` command again"
 
 
@@ -81,19 +82,21 @@ def counts_name(name: str) -> str:
 def read_run(folder: Folder) -> FolderRun | None:
     """Read run.json; None if the folder has none of a scored folder, DataError if it is damaged."""
     data, path = folder.read(RUN), folder.path_of(RUN)
+    damaged = (
+        f"{path}: missing or damaged; delete it, {COUNTS}/ and the scored files beside it, and {_AGAIN}, which "
+        f"reuses {JUDGMENTS}/"
+    )
     if data is None or b'"scored-folder/' not in data:
-        if folder.sizes(COUNTS):
-            raise DataError(f"{path}: missing or damaged; delete it, and {_AGAIN}")
+        # A folder of another kind may have a subfolder of this name.
+        if any(name.endswith(_OF_COUNTS) for name in folder.sizes(COUNTS)):
+            raise DataError(damaged)
         return None
-    fields = parse_json(data, path, whole_file=True)
-    if isinstance(fields, dict) and fields.get("schema") != SCHEMA:
-        raise DataError(
-            f"{path}: expected the schema {SCHEMA!r}, found {fields.get('schema')!r}; choose another folder"
-        )
+    if f'"{SCHEMA}"'.encode() not in data:
+        raise DataError(f"{path}: expected the schema {SCHEMA!r}; choose another folder")
     try:
         run: FolderRun = adapter(FolderRun).validate_json(data, strict=True, extra="forbid")
     except ValueError as error:
-        raise DataError(f"{path}: damaged; delete it, and {_AGAIN}") from error
+        raise DataError(damaged) from error
     for file in run.files:
         if file.name.startswith("/") or ".." in file.name.split("/"):
             raise DataError(

@@ -97,7 +97,7 @@ def check_places(source: str, out: str, workers: int | None) -> None:
         raise UsageError(
             f"{out}: the name of a file, and several workers need a folder; name one, such as {folder}"
         )
-    if (workers or 1) > 1 and not is_many(source):
+    if (workers or 1) > 1 and not is_many(source) and (is_url(source) or Path(source).exists()):
         how = f"`mkdir parts; split -l 50000 --additional-suffix=.jsonl {source} parts/`"
         if form_by_name(source) != "jsonl":
             how = "see 'Split a large file' in docs/scale.md"

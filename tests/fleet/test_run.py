@@ -12,7 +12,7 @@ from contextlib import suppress
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from scored_folders import Inline, leftovers, scored, split, worker_of
+from scored_folders import RUNGS, Inline, leftovers, scored, split, worker_of
 from slow_judge import installed
 from waiting import HANG, until
 
@@ -25,6 +25,10 @@ from refladder.fleet.run import list_files, merged
 from refladder.scoring.columns import ScoreReport
 
 LADDERS = "--ladders demo/story --dimension coherence"
+DAMAGED = (
+    "run.json: missing or damaged; delete it, counts/ and the scored files beside it, and run the same "
+    "`refladder score` command again, which reuses judgments/"
+)
 
 
 @pytest.fixture
@@ -369,9 +373,10 @@ def test_another_run_in_the_same_folder_is_refused(command, fails, inputs, tmp_p
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('{"schema": "scored-folder/1", "files": 1}', "run.json: damaged; delete it, and run the same"),
-        ("", "run.json: missing or damaged; delete it, and run the same"),
-        ('{"schema": "scored-folder/0"}', "run.json: expected the schema 'scored-folder/1', found"),
+        ('{"schema": "scored-folder/1", "files": 1}', DAMAGED),
+        ('{"schema": "scored-folder/1", "fi', DAMAGED),
+        ("", DAMAGED),
+        ('{"schema": "scored-folder/0"}', "run.json: expected the schema 'scored-folder/1'; choose another"),
         ("[]", "counts/00.jsonl.json: damaged; delete it and "),
     ],
 )  # fmt: skip
@@ -383,6 +388,41 @@ def test_damaged_records_are_named(fails, finished, content, message):
         assert message in fails(2, f"filter {out} --min coherence_score=1")
         assert message in fails(2, f"rescore {out}")
     assert message in fails(2, line)
+
+
+@pytest.mark.usefixtures("inline")
+def test_without_its_record_a_folder_is_scored_again_from_its_judgments(command, fails, finished):
+    line, out = finished
+    before = scored(out)
+    (out / "run.json").unlink()
+    assert DAMAGED in fails(2, line)
+    shutil.rmtree(out / "counts")
+    for path in out.glob("*.jsonl"):
+        path.unlink()
+    assert json.loads(command(f"{line} --json").out)["reused"] == 240 * RUNGS
+    assert scored(out) == before
+
+
+def test_an_input_folder_may_have_a_subfolder_counts(command, inputs, whole):
+    (inputs / "counts").mkdir()
+    (inputs / "counts" / "words.json").write_text("{}", "utf-8")
+    assert command(f"score {inputs} {LADDERS}").out == whole.read_text("utf-8")
+
+
+@pytest.mark.usefixtures("inline")
+def test_files_without_rows_are_said(command, tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.jsonl").touch()
+    line = f"score {tmp_path}/in {LADDERS} --out {tmp_path}/out"
+    nothing = "The files have no rows, so nothing was scored\n"
+    done = command(f"{line} --shard 1/2")
+    assert done.code == 3
+    assert nothing in done.err
+    # The second part has no file at all.
+    done = command(f"{line} --shard 2/2")
+    assert done.code == 0
+    assert nothing not in done.err
+    assert command(f"{line} --json").code == 3
 
 
 def test_files_outside_the_folder_are_not_read(fails, finished):
@@ -482,6 +522,8 @@ def test_inputs_that_workers_cannot_share_are_refused(fails, inputs, tmp_path):
     split_it = (
         "one file is scored by one worker; split it (see 'Split a large file' in docs/scale.md)"
     )
+    assert "x.parquet: no such file" in refused(tmp_path / "x.parquet")
+    (tmp_path / "x.parquet").touch()
     assert f"x.parquet: {split_it}" in refused(tmp_path / "x.parquet")
     assert "needs a SOURCE of files: a file, a folder, a quoted glob or a URL" in refused("-")
     assert "several workers need --out FOLDER" in refused(inputs, "--workers 1")
