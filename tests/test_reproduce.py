@@ -36,7 +36,7 @@ SOURCES = {
 }
 UNLIKELY = ["--least-mass", "0"]  # the labels of a random model have next to no probability
 CHECKPOINT = re.compile(r"\b(bertscore|unieval|questeval|mqag|nli|regressor):\S+")
-FEW = 2  # answers to sample where the page samples more
+FEW = 1  # answer to sample where the page samples more
 
 
 def commands(page):
