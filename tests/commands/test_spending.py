@@ -175,7 +175,7 @@ def test_a_dry_run_estimates_the_time_from_stored_answers(score, monkeypatch):
     ("options", "reason"),
     [
         ("", "needs a key; set OPENAI_API_KEY"),
-        ("--base-url http://127.0.0.1:9/v1", "start the server"),
+        ("--base-url http://127.0.0.1:9/v1 --judge-option attempts=1", "start the server"),
     ],
 )
 def test_a_dry_run_needs_neither_a_key_nor_a_server(score, monkeypatch, options, reason):
