@@ -211,12 +211,12 @@ def test_killed_workers_and_a_killed_driver_cost_no_row(start, inputs, whole, fa
 
     def kill_worker(name):
         """Kill the worker of a file, and wait until another worker has scored it."""
-        os.kill(worker_of(out, name), signal.SIGKILL)
+        os.kill(worker_of(out, name, run), signal.SIGKILL)
         until((out / name).exists, run)
 
     died = b"the worker died (1 of at most 3 times); another worker scores it"
     run, out, hold = start("--workers", "2")
-    worker_of(out, "00.jsonl")
+    worker_of(out, "00.jsonl", run)
     another = fails(2, f"score {inputs} {LADDERS} --out {out} --workers 1")
     assert f"out: process {run.pid} on host" in another
     kill_worker("00.jsonl")

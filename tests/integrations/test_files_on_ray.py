@@ -91,7 +91,7 @@ def check_rows(command, out, tmp_path):
 
 def test_a_killed_actor_costs_no_row(start, command, tmp_path):
     run, out, hold = start()
-    os.kill(worker_of(out, "00.jsonl"), signal.SIGKILL)
+    os.kill(worker_of(out, "00.jsonl", run), signal.SIGKILL)
     hold.unlink()
     _, err = run.communicate(timeout=HANG)
     assert run.returncode == 0, err
@@ -130,7 +130,7 @@ def test_a_killed_driver_takes_its_actors_along_and_the_next_one_continues(
     start, command, tmp_path
 ):
     run, out, hold = start()
-    actors = [worker_of(out, "00.jsonl"), worker_of(out, "01.jsonl")]
+    actors = [worker_of(out, "00.jsonl", run), worker_of(out, "01.jsonl", run)]
     second, _, _ = start()
     _, err = second.communicate(timeout=HANG)
     assert second.returncode == 2

@@ -32,7 +32,7 @@ def leftovers(folder):
     ]
 
 
-def worker_of(out, name, run=None):
+def worker_of(out, name, run):
     """The process that holds the lock of a file, once its first batch is stored; `run` must not end before."""
 
     def judging():
