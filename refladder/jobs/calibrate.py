@@ -342,7 +342,9 @@ def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -
     if not pool.texts or len(np.unique(pool.contexts)) < _TWO:
         return None
     reached = _reached(pool)
-    sample = [(texts.context, texts.output) for texts in pool.sample if reached[texts.position]]
+    sample = sorted(
+        (texts.context, texts.output) for texts in pool.sample if reached[texts.position]
+    )
     labelled = [
         (texts.context, texts.output)
         for texts, used in zip(pool.texts, inside, strict=True)

@@ -450,7 +450,8 @@ class _Reader:
                 f"name its column with {column_option('context', 'NAME')}"
             )
         contexts = _numbered(np.array(self.context_of, dtype=np.int64))
-        marked = list(self.marked.values())
+        # By their ids, so that numbers of contexts, and with them folds, are the same for any order of the rows.
+        marked = [self.marked[key] for key in sorted(self.marked)]
         return Pool(
             scores=np.array(self.scores),
             unit=unit,

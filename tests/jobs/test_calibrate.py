@@ -13,6 +13,7 @@ from json_lines import read_lines
 from labelled_rows import SIGNATURE, scored, split
 from scipy.stats import binom
 
+import refladder
 from refladder.files.jsonl import read_record
 from refladder.jobs.calibrate import Promise, calibrate
 from refladder.jobs.labelling import Good, LabelledTable, read_pool
@@ -399,6 +400,20 @@ def test_every_look_at_more_labels_is_counted_and_paid_for(looks):
         assert looks(labels)[0] == number  # the same promise from the same labels
     assert looks(60, "--precision 0.7")[0] == 3  # another promise from labels that were seen
     assert looks(40, out="other.json")[0] == 1
+
+
+def test_the_order_of_the_rows_changes_no_share():
+    rows, lengths = scored(), np.random.default_rng(3)
+    for number, row in enumerate(rows):
+        row["output"] = f"text {number} " + "w " * int(lengths.integers(1, 9))
+        row["rating"] = row["rating"] if number % 3 else None
+
+    def shares(table):
+        asked = {"label": "rating", "good": ">=4", "by": "clarity_score", "recall": 0.6}
+        found = refladder.calibrate(table, **asked).summary()
+        return [*found["good_share_with_scores"].values(), found["surface"]["kept_share"]]
+
+    assert shares(rows[::-1]) == pytest.approx(shares(rows), abs=1e-9)
 
 
 def test_looks_are_counted_for_each_column(looks, tmp_path):
