@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import UsageError, redacted
-from refladder.files.frames import Frame
+from refladder.files.frames import KINDS, Frame
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, Collected
 from refladder.version import __version__
@@ -65,6 +65,8 @@ class Call(ExitStack):
         """Return the file that the call writes; for a table in memory without one, the rows are collected."""
         if out is not None:
             return str(output_path(out))
+        if self.table is None:
+            raise UsageError(f"a table must be {KINDS}, found None")
         if self.frame is None:
             raise UsageError("a table in a file is written to another file; give out=PATH")
         return Collected(self.frame.form)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, fields
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -18,7 +19,7 @@ from refladder.files.tables import parse_number
 from refladder.options import OF_BACKENDS, OPTIONS, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 _Function = Callable[..., Any]
 P = ParamSpec("P")
@@ -131,7 +132,8 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
                 if option.pairs:
                     texts = values[option.name]
                     read = numbers if option.pairs == "number" else pairs
-                    values[option.name] = read(texts, option.flag) if texts else {}
+                    form = option.metavar or "KEY=VALUE"
+                    values[option.name] = read(texts, option.flag, form) if texts else {}
             made = {}
             others = dict(values)
             for record, kind in records.items():
@@ -177,13 +179,13 @@ def given_arguments(
             yield name, option
 
 
-def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
-    """Return `KEY=VALUE` options as a mapping."""
+def pairs(given: Sequence[str], flag: str, form: str = "KEY=VALUE") -> dict[str, str]:
+    """Return `KEY=VALUE` options as a mapping; `form` is what the help calls the value."""
     values: dict[str, str] = {}
     for option in given:
         key, equals, value = option.partition("=")
         if not equals or not key:
-            raise UsageError(f"{flag} {option!r}: must be KEY=VALUE")
+            raise UsageError(f"{flag} {option!r}: must be {form}")
         if key in values:
             first, second = redacted({key: values[key]})[key], redacted({key: value})[key]
             raise UsageError(
@@ -193,10 +195,10 @@ def pairs(given: Sequence[str], flag: str) -> dict[str, str]:
     return values
 
 
-def numbers(given: Sequence[str], flag: str) -> dict[str, float]:
+def numbers(given: Sequence[str], flag: str, form: str = "KEY=NUMBER") -> dict[str, float]:
     """Return `KEY=NUMBER` options as a mapping."""
     values = {}
-    for key, value in pairs(given, flag).items():
+    for key, value in pairs(given, flag, form).items():
         if key[-1:] in {"<", ">"}:
             raise UsageError(
                 f"{flag} {key}={value}: give {flag} {key[:-1]}={value}; {flag} keeps the bound itself too"
@@ -306,7 +308,20 @@ class Command(click.Command):
                     label = each.opts[0] if is_option else each.human_readable_name
                     given.append(Named(each.declared, parent.params[each.name], label))
         check_outputs(given)
+        self._check_backends(context)
         return super().invoke(context)
+
+    def _check_backends(self, context: click.Context) -> None:
+        """Refuse an option of backends that none of the named ones has; `--add` takes the writer from the set."""
+        named = str(context.params)
+        for each in options_of(self):
+            given = (
+                context.get_parameter_source(each.name) is click.core.ParameterSource.COMMANDLINE
+            )
+            used = any(f"{kind}:" in named for kind in each.backends) or context.params.get("add")
+            if each.backends and given and not used:
+                kinds = " or ".join(f"{kind}:MODEL" for kind in each.backends)
+                raise UsageError(f"{each.flag} is for {kinds}; name such a model, as with --judge")
 
     def call(self, function: Callable[P, T]) -> Callable[P, T]:
         """Decorate the call of the command: check its files, and use its own words in errors and after Ctrl-C."""
@@ -332,12 +347,35 @@ class Command(click.Command):
                     for name, value in given.items()
                     if name in of_parameter
                 )
+                for name, value in given.items():
+                    _check_type(name, value, signature.parameters[name].annotation)
                 try:
                     return function(*arguments, **options)
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(_interrupted(function, given)) from None
 
         return check
+
+
+def _check_type(name: str, value: object, annotation: str) -> None:
+    """Check an argument that must be a dict, a list of texts, a text or a number."""
+    kind, _, optional = annotation.partition(" | ")
+    if optional not in {"", "None"} or (optional and value is None):
+        return
+    if kind.startswith("Mapping[str, "):
+        wrong = not isinstance(value, Mapping)
+        needed = "a dict"
+        for item in value.values() if isinstance(value, Mapping) else ():
+            inner = kind.removeprefix("Mapping[str, ").removesuffix("]")
+            _check_type(f"a value of {name}", item, inner)
+    elif kind == "Sequence[str]":
+        wrong, needed = isinstance(value, str), "a list of texts"
+    elif kind in {"float", "int"}:
+        wrong, needed = not isinstance(value, Real), "a number"
+    else:
+        wrong, needed = kind == "str" and not isinstance(value, str), "a text"
+    if wrong:
+        raise UsageError(f"{name} must be {needed}, found {value!r:.60}")
 
 
 def _interrupted(call: Callable[..., Any], given: Mapping[str, object]) -> str:

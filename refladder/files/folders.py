@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError
-from refladder.files.jsonl import atomic, cannot_write, throw_away, writing
-from refladder.files.locks import locked, locked_folder
+from refladder.files.jsonl import atomic, throw_away, writing
+from refladder.files.locks import cannot_write, locked, locked_folder
 from refladder.files.streams import filesystem, is_url, reaching
 from refladder.records import digest_of
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
-from refladder.files.locks import has_ended, refuse_folder, try_lock
+from refladder.files.locks import cannot_write, has_ended, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import adapter, parse_as, parse_json
 from refladder.records import SCHEMAS
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
+# How .xlsx, .ods and .xls begin.
+_SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 
 
 def open_bytes(path: Path, *, whole: bool = False) -> IO[bytes]:
@@ -78,6 +80,8 @@ def not_utf8(
 ) -> DataError:
     """Return the error for a line that is not UTF-8."""
     byte = error.object[error.start]
+    if error.object.startswith(_SPREADSHEETS):
+        advice = "it holds a spreadsheet; save it as CSV"
     return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); {advice}")
 
 
@@ -236,13 +240,6 @@ def writing(path: str | Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise cannot_write(path, error) from error
-
-
-def cannot_write(path: str | Path, error: OSError) -> DataError:
-    """Return the error for a failed write, with the file and the reason."""
-    return DataError(
-        f"{path}: cannot be written ({error.strerror or error}); free space or choose another path"
-    )
 
 
 def throw_away(path: Path) -> None:

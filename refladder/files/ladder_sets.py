@@ -383,7 +383,13 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         if _is_of_a_set(Path(name)):
             # Says so.
             find_folder(name)
-        return ladder_set_of_rows(read_rows(name), name=Path(name).name)
+        rows = read_rows(name)
+        if "rungs" not in (rows.columns() or ["rungs"]):
+            raise DataError(
+                f"{name}: a table without ladders; name a shipped set, such as general/reply, or the folder of "
+                "`refladder build`"
+            )
+        return ladder_set_of_rows(rows, name=Path(name).name)
     parts = open_parts(name)
     opened = ladder_set(
         name,

@@ -135,6 +135,15 @@ def _holding(file: Path, path: Path) -> Iterator[None]:
                 _release(lock)
 
 
+def cannot_write(path: str | Path, error: OSError) -> DataError:
+    """Return the error for a failed write, with the file and the reason."""
+    if isinstance(error, FileExistsError):
+        reason = f"{error.filename} is a file, not a folder); choose"
+    else:
+        reason = f"{error.strerror or error}); free space or choose"
+    return DataError(f"{path}: cannot be written ({reason} another path")
+
+
 def _acquire(file: Path, path: Path) -> _Lock:
     flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
     for attempt in range(1, _ATTEMPTS + 1):
@@ -154,10 +163,7 @@ def _acquire(file: Path, path: Path) -> _Lock:
             # Another process removed the folder or the file.
             continue
         except OSError as error:
-            reason = error.strerror or error
-            raise DataError(
-                f"{path}: cannot be written ({reason}); free space or choose another path"
-            ) from error
+            raise cannot_write(path, error) from error
         locked = try_lock(descriptor)
         taken = locked
         # No locks here: the process that makes the file has it.

@@ -392,7 +392,7 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:
                 raise DataError(f"{name}:{blank}: a blank line between rows; remove it")
             elif len(cells) != len(header):
                 raise DataError(
-                    f"{name}:{start}: {len(cells)} cells, but the header names {len(header)} columns"
+                    f"{name}:{start}: {plural(len(cells), 'cell')}, but the header names {plural(len(header), 'column')}"
                 )
             else:
                 yield Row(f"{name}:{start}", dict(zip(header, cells, strict=True)))

@@ -387,6 +387,11 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
     rungs: dict[tuple[str, str], dict[int, str]] = {}
     for row in read_rows(path):
         for name, kind in _HUMAN_FIELDS.items():
+            if name not in row.fields:
+                needed, there = ", ".join(_HUMAN_FIELDS), ", ".join(map(str, row.fields))
+                raise DataError(
+                    f"{row.where}: no column {name!r}; rungs need {needed}. Columns there: {there}"
+                )
             value = (
                 row_id(row.where, name, row.fields.get(name))
                 if name == "context_id"

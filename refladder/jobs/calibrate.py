@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from refladder.errors import DataError, NoRowsError, UsageError, option, plural
+from refladder.errors import DataError, NoRowsError, UsageError, did_you_mean, option, plural
 from refladder.files.jsonl import is_device, read_record, write_record
+from refladder.files.tables import read_once, read_rows
 from refladder.jobs.calibration_results import Calibration, Promise, Surface
 from refladder.jobs.good_share import good_shares
 from refladder.jobs.labelling import open_pool
@@ -149,9 +150,7 @@ def calibrate(
             raise NoRowsError(f"{table.source}: no rows, so there is nothing to calibrate")
         raise DataError(f"no row has a number in {table.by}; score the rows first")
     if not pool.marked or table.label is None or table.good is None:
-        raise DataError(
-            f"no scored row has a label in {table.label}; fill that column for some rows"
-        )
+        raise _without_labels(table)
     if pool.lowest is not None and promise.recall is not None:
         raise UsageError(
             "all labels are of rows above a score, so they cannot show recall; label rows of all scores"
@@ -228,6 +227,17 @@ def calibrate(
         unscored=pool.unscored,
         notes=(*pool.notes, *notes, *more),
     )
+
+
+def _without_labels(table: LabelledTable) -> DataError:
+    """Return the error for a table of which no scored row has a label."""
+    label, given = str(table.label), None
+    if not table.labels and not read_once(table.source):
+        given = read_rows(table.source, table.given).columns()
+    if given and label not in given:
+        near = did_you_mean(label, given)
+        return DataError(f"{table.source}: no column {label!r}{near} Columns: {', '.join(given)}")
+    return DataError(f"no scored row has a label in {label}; fill that column for some rows")
 
 
 def _steps(

@@ -235,7 +235,8 @@ def _sentences(result: Calibration) -> Iterator[str]:
             yield "This baseline alone can make the promise, and is no worse."
     if result.rate is not None:
         scores = "" if result.powered is None else f"; with the scores {rate_words(result.powered)}"
-        yield f"good among all rows: {rate_words(result.rate)}{scores}"
+        rows = "rows with a score" if result.unscored else "rows"
+        yield f"good among all {rows}: {rate_words(result.rate)}{scores}"
 
 
 def _advice(result: Calibration) -> str:

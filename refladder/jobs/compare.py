@@ -114,6 +114,11 @@ def compare_systems(
             rows[system] += 1
             value = number_in(row, by)
             context_id, _, _ = mapped.context_of(row)
+            if context_id == "":
+                raise DataError(
+                    f"{row.where}: no context, and systems are compared on the same contexts; name their column with "
+                    f"{column_option('context', 'NAME')}"
+                )
             if value is None or context_id is None:
                 unscored[system] += 1
                 continue

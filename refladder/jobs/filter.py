@@ -89,7 +89,12 @@ class Condition(Filtering):
 def read_threshold(threshold: object) -> Threshold:
     """Return a threshold, or that of a file; refuse anything else that a call can be given."""
     if isinstance(threshold, Path):
-        return read_record(Threshold, threshold)
+        try:
+            return read_record(Threshold, threshold)
+        except DataError as error:
+            if not threshold.is_file():
+                raise
+            raise DataError(f"{error}; name a file of `refladder calibrate --out`") from error
     if isinstance(threshold, Threshold):
         return threshold
     found, given = type(threshold).__name__, option("threshold")

@@ -31,7 +31,7 @@ from refladder.files.tables import (
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.user_table import context_text
-from refladder.records import Context, Output, is_shared, text_id
+from refladder.records import DOCUMENT, Context, Output, is_shared, text_id
 from refladder.scoring.question import RUNG
 from refladder.scoring.scorer import Item
 
@@ -71,6 +71,8 @@ class Mapped:
                 fields = [*FIELDS, SYSTEM]
                 column = self.columns[name]
                 turned = column_option(column, name) if column in fields else None
+                if name == "id":
+                    turned = column_option("output_id", column)
                 raise UnknownNameError("field", name, fields, turned)
         if self.context is not None and "context_id" in self.columns:
             both = f"{option('context-id')} and {column_option('context_id', '...')}"
@@ -236,9 +238,12 @@ def check_input(
         events.notice(
             f"no ladder for {without.total():,} of {plural(count, 'row')}: {none}", warns=True
         )
-    if 0 < alone < judged:
+    # Documents have no contexts; elsewhere, the user may have forgotten their column.
+    if alone and (alone < judged or (ladders is not None and ladders.task != DOCUMENT)):
+        named = column_option("context", "NAME")
         events.notice(
-            f"no context in {alone:,} of {plural(count, 'row')}: these are judged by their text alone",
+            f"no context in {alone:,} of {plural(count, 'row')}: these are judged by their text alone; {named} names the "
+            "column of the contexts",
             warns=True,
         )
     return count

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.errors import DataError, UsageError, option
-from refladder.files.jsonl import cannot_write, read_bytes
+from refladder.files.jsonl import read_bytes
+from refladder.files.locks import cannot_write
 from refladder.files.scored_folders import RUN
 from refladder.files.streams import is_url
 from refladder.files.tables import (

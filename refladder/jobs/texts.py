@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sized
 from typing import TYPE_CHECKING
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, in_call
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row
 from refladder.jobs.input_rows import Mapped, items
@@ -79,7 +79,9 @@ class Scorer:
         opened = open_set(asked)
         self._session = Session(store)
         self._scorer = LadderScorer(self._session.open(judge, judge_options), opened, asked)
-        report_check(self._scorer, self._session.checks_of(judge), Log())
+        words = {name.replace("_", "-"): name for name in Scorer.__init__.__annotations__}
+        with in_call(words):
+            report_check(self._scorer, self._session.checks_of(judge), Log())
         self._columns = Columns(self._scorer.run, self._scorer.scale)
 
     def close(self) -> None:

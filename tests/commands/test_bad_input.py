@@ -102,6 +102,11 @@ CSV = [
         'context_id,output\nstory-01,"two\nlines"\nstory-01,a,b\n',
         "4: 3 cells, but the header names 2 columns",
     ),
+    ("context_id|output\nstory-01|a,b\n", "2: 2 cells, but the header names 1 column"),
+    (
+        b"PK\x03\x04\xff",
+        "1: not UTF-8 (byte 0xff at position 4); it holds a spreadsheet; save it as CSV",
+    ),
     ('context_id,output\nstory-01,"never closed\n', "2: not CSV (unexpected end of data)"),
     ("context_id,output,output\n", "1: column 'output' appears twice; rename one"),
     ("", f"1: an empty file; {HEADER}"),
@@ -172,7 +177,14 @@ OPTIONS = {
     "--column outputs=x": (
         "unknown field 'outputs'; did you mean 'output'? Known: background, context, context_id, output, output_id, system"
     ),
-    "--column output": "--column 'output': must be KEY=VALUE",
+    "--column output": "--column 'output': must be FIELD=NAME",
+    "--column id=output_id": (
+        "unknown field 'id'; did you mean '--column output_id=output_id'? Known: background, context, context_id, output, "
+        "output_id, system"
+    ),
+    "--base-url http://127.0.0.1:9/v1": (
+        "--base-url is for openai:MODEL or reward:MODEL; name such a model, as with --judge"
+    ),
     "--context-id story-01": (
         "IN:1: the row has a column 'context_id', and --context-id says the context too; leave out --context-id, or "
         "rename the column"
@@ -194,7 +206,7 @@ OPTIONS = {
         "Parquet cannot be written to standard output; give --out FILE.parquet"
     ),
     "--out IN/out.jsonl --judgments j.jsonl": (
-        "IN/out.jsonl: cannot be written (File exists); free space or choose another path"
+        "IN/out.jsonl: cannot be written (IN is a file, not a folder); choose another path"
     ),
     "--out out.jsonl --judgments /dev/full": (
         "/dev/full: cannot be written (No space left on device); free space or choose another path"

@@ -179,6 +179,14 @@ BLANK = ":1: a blank line; the first line of a CSV file names its columns\n"
         ),
         (
             "rungs.csv",
+            "context_id,dimension,text\nstory-01,coherence,x\n",
+            (
+                ":2: no column 'level'; rungs need context_id, dimension, level, text. Columns there: "
+                "context_id, dimension, text\n"
+            ),
+        ),
+        (
+            "rungs.csv",
             HUMAN + "story-01,coherence,5,x\n" * 2,
             ":3: level 5 of 'coherence' for context 'story-01' appears twice; keep one\n",
         ),

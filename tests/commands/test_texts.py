@@ -8,7 +8,7 @@ import re
 import pytest
 
 import refladder
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import JudgeRefusedError, UnknownNameError, UsageError
 from refladder.integrations.trl import reward
 
 STORY = refladder.load_ladders("demo/story")
@@ -139,6 +139,15 @@ def test_wrong_calls_say_what_to_do(scorer, texts, options, message):
 def test_a_scorer_is_checked_before_its_judge_is_opened(options, message):
     with pytest.raises(UnknownNameError, match=message):
         refladder.Scorer(ladders="demo/story", **options)
+
+
+def test_a_scorer_that_refuses_its_judge_names_its_own_parameters():
+    message = "name a judge model with judge; any_judge scores anyway"
+    with pytest.raises(JudgeRefusedError, match=message):
+        refladder.score([{"output": "A text."}], ladders="general/reply")
+    # A scorer asks nothing, and refuses what the check of that call found.
+    with pytest.raises(JudgeRefusedError, match=message):
+        refladder.Scorer(ladders="general/reply")
 
 
 def test_the_overall_score_needs_all_dimensions(scorer):

@@ -70,6 +70,11 @@ WRONG = [
             [GOOD], {"columns": {"context_id": "a"}, "context_id": "b"}
         ),
         "^answers=-1: must be 0 or more": ([GOOD], {"answers": -1}),
+        "^a table must be a path, .*, found None": (None, {}),
+        "^dimensions must be a list of texts, found 'coherence'": ([GOOD], {"dimensions": "coherence"}),
+        "^columns must be a dict, found \\['output=reply'\\]": ([GOOD], {"columns": ["output=reply"]}),
+        "^a value of columns must be a text, found 3": ([GOOD], {"columns": {"output": 3}}),
+        "^a value of weights must be a number, found '2'": ([GOOD], {"weights": {"coherence": "2"}}),
         "^least_mass=2: must be a probability from 0 to 1": ([GOOD], {"least_mass": 2}),
         "did you mean 'demo/story'": ([GOOD], {"ladders": "demo/stori"}),
         "^store=True names no file; give a path, None for the default, or False": ([GOOD], {"store": True}),
@@ -84,6 +89,7 @@ WRONG = [
         "^judgments_from asks no model, and answers is for asking one": ([GOOD], {"judgments_from": "x", "answers": 3}),
     }),
     (refladder.filter, {}, {
+        "^min must be a dict, found 3": ([SCORED], {"min": 3}),
         "^nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top and by, or best and per": ([SCORED], {}),
         "^row 1: no column 'score'": (pl.DataFrame([SCORED]), {"min": {"score": 1}}, DataError),
         "^row 1: no column 'b' to group by; Columns: context_id, output, output_id, coherence_score, coherence_grade$": (
@@ -127,6 +133,8 @@ WRONG = [
         "^least_mass=-1: must be a probability from 0 to 1$": (JUDGED, {"least_mass": -1}),
     }),
     (refladder.calibrate, PROMISE, {
+        "^good must be a text, found 3": (RATED, {"good": 3}),
+        "^precision must be a number, found '0.5'": (RATED, {"precision": "0.5"}),
         "^labels: 1 of 1 label not used: the table does not score": (
             RATED, {"labels": [{"output_id": "nobody", "rating": 3}]}, DataError
         ),

@@ -208,7 +208,10 @@ def test_a_file_appears_whole_or_not_at_all(tmp_path, error):
 
 def test_a_file_that_cannot_be_written(tmp_path):
     (tmp_path / "f").write_bytes(b"")
-    for path in (tmp_path / "f" / "g", Path("/proc/none/f"), Path("/dev/full")):
+    message = f"{tmp_path}/f/g: cannot be written ({tmp_path}/f is a file, not a folder); choose another path"
+    with pytest.raises(DataError, match=f"^{re.escape(message)}$"):
+        write_json(tmp_path / "f" / "g", {"a": 1})
+    for path in (Path("/proc/none/f"), Path("/dev/full")):
         message = f"^{path}: cannot be written \\(.+\\); free space or choose another path$"
         with pytest.raises(DataError, match=message):
             write_json(path, {"a": 1})

@@ -76,6 +76,13 @@ def test_sets_that_are_not_there(tmp_path):
     message = f"^{tmp_path}/ladders.jsonl: no such file; build a ladder set with `refladder build`$"
     with pytest.raises(DataError, match=message):
         load_ladders(str(tmp_path))
+    table = tmp_path / "scored.csv"
+    table.write_text("output,clarity_score\na,1\n")
+    message = (
+        f"^{table}: a table without ladders; name a shipped set, such as general/reply, or the"
+    )
+    with pytest.raises(DataError, match=message):
+        load_ladders(table)
     write_records(tmp_path / "ladders.jsonl", LADDERS)
     with pytest.raises(DataError, match=f"^{tmp_path}/dimensions.jsonl: no such file$"):
         load_ladders(str(tmp_path))

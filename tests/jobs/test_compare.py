@@ -129,10 +129,12 @@ def test_tables_that_cannot_be_compared_are_refused(scored):
         refladder.compare([first, second])
     assert len(refladder.compare([first, second], mix=True)["pairs"]) == 3
     unnamed = [*rows[:3], {**rows[3], "system": None}]
+    shared = {"signature": "prompts:open/compare-shared@1", "context_id": None}
     for table, how, error, message in (
         (rows, {"systems": ["x", "new"]}, UnknownNameError, "unknown system 'x'"),
         (rows, {"by": "nothing"}, DataError, "no column 'nothing'; Columns: "),
         (rows, {"columns": {"system": "model"}}, DataError, "no column 'model'"),
+        ([{**row, **shared} for row in rows], {}, DataError, "^row 1: no context, and systems are compared on the same"),
         (unnamed, {}, DataError, "row 4: the column 'system' is empty; name the system of each row"),
     ):  # fmt: skip
         with pytest.raises(error, match=message):

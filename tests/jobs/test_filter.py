@@ -233,7 +233,7 @@ TOGETHER = "--top FRACTION and --by COLUMN go together; give both"
         ("--top 1.5 --by score", "--top 1.5: a fraction must be more than 0 and at most 1"),
         ("--top nan --by score", "--top nan: a fraction must be more than 0 and at most 1"),
         ("--min score=inf", "threshold score=inf: a threshold must be a finite number"),
-        ("--min score", "--min 'score': must be KEY=VALUE"),
+        ("--min score", "--min 'score': must be COLUMN=NUMBER"),
         ("--min score=x", "--min score=x: 'x' is not a number"),
         ("--min a=1 --min a=2", "--min a: given twice, as '1' and '2'; give it once"),
     ],

@@ -124,6 +124,11 @@ def test_calibrate_says_why_there_is_no_interval(command, write_jsonl):
     assert f"good among all rows: {share:.3f} (no interval)\n" in done.out
     note = "Note: no interval of the share of good rows: the labels are of 5 contexts; label rows of 8 or more"
     assert note in done.err
+    table = write_jsonl(
+        [*rows, {**rows[0], "output_id": "none", "clarity_score": None}], "unscored.jsonl"
+    )
+    some = command(f"calibrate {table} {ASKED} --precision 0.8").out
+    assert f"good among all rows with a score: {share:.3f} (no interval)\n" in some
     told = json.loads(command(f"{line} --json").out)
     assert told["good_share"] == {"value": share, "low": None, "high": None}
     assert told["good_share_with_scores"] is None

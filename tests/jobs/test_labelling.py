@@ -123,9 +123,11 @@ def test_tables_without_labels_or_scores(fails, tables, write_jsonl):
     none = "no scored row has a label in rating; fill that column for some rows"
     assert none in fails(2, f"calibrate {table} {ASKED}")
     unscored = write_jsonl([{**row, "clarity_score": None} for row in scored(20)], "none.jsonl")
+    near = f"{table}: no column 'ratings'; did you mean 'rating'? Columns: "
+    assert near in fails(2, f"calibrate {table} {ASKED.replace('rating', 'ratings')}")
     first = "no row has a number in clarity_score; score the rows first"
     assert first in fails(2, f"calibrate {unscored} {ASKED} --plan")
-    lines = f'{labels}: several lines; expected one record with "schema": "threshold/2"'
+    lines = f'{labels}: several lines; expected one record with "schema": "threshold/2"; name a file of `refladder cal'
     assert lines in fails(2, f"filter {table} --threshold {labels}")
 
 

@@ -169,13 +169,23 @@ def test_a_row_with_the_context_of_an_anchor_is_compared_with_all_anchors(scored
     judge = Numbers()
     contexts = ({"context_id": "a"}, {"context": "Other."}, {})
     rows, notices = scored_rows(shared(TWO), [{"output": "15", **each} for each in contexts], judge)
-    assert notices == ["no context in 1 of 3 rows: these are judged by their text alone"]
+    alone = "rows: these are judged by their text alone; --column context=NAME names the column of the contexts"
+    assert notices == [f"no context in 1 of 3 {alone}"]
     assert [row["worth_score"] for row in rows] == [1.0] * 3
     assert [row["worth_anchor_spread"] for row in rows] == [pytest.approx(2 * math.sqrt(2))] * 3
     # The questions of equal contexts are next to each other: none, the digest of "Other.", and "a".
     found = [judge.prompts[place].slots["context"] for place in (0, 4, 8)]
     assert found == ["", "Other.", "Talk a."]
-    assert scored_rows(shared(TWO), [{"output": "15"}], judge)[1] == []  # no row has a context
+    # A file among several.
+    assert scored_rows(shared(TWO), [{"output": "15"}], judge)[1] == []
+
+
+def test_a_forgotten_column_of_contexts_is_named_but_documents_need_none(command, write_jsonl):
+    table = write_jsonl([{"output": "A text."}] * 2)
+    line = f"score {table} --any-judge --ladders general"
+    notice = "no context in 2 of 2 rows: these are judged by their text alone; --column context=NAME names"
+    assert notice in command(f"{line}/reply --dimension clarity").err
+    assert "no context" not in command(f"{line}/document --dimension neutrality").err
 
 
 def test_a_set_of_single_contexts_shows_its_own_background_and_not_that_of_the_row(scored_rows):
