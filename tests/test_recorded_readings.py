@@ -96,3 +96,9 @@ def test_win_ratios_by_hand(bench, monkeypatch):
     named = [dict(zip(("first", "second", "percent"), row, strict=True)) for row in rows]
     monkeypatch.setattr(bench, "rows_of", lambda _name: named)
     assert bench.win_ratios("pairs") == pytest.approx({"a": 0.7, "b": 0.35, "c": 0.45})
+
+
+def test_sign_flips_by_hand(bench):
+    # 0 has no sign. The sums of 2, 1 and -1 with all signs: 4, 2, 2, 0, 0, -2, -2 and -4, and 2 was observed: 6 of 8.
+    assert bench.sign_flip([2, 0, 1, -1]) == 6 / 8
+    assert bench.sign_flip([0, 0]) == 1

@@ -132,7 +132,8 @@ def build_grid(
     """Arrange ratings (`means`) and scores of one dimension as grids.
 
     Outputs without a system fill the columns from the left in each context. Such a column is no system: it has a
-    meaning within contexts and over all outputs only.
+    meaning within contexts and over all outputs only. Scores are rounded to 1e-12 of the largest, so that rounding errors
+    do not break ties.
     """
     names = dict.fromkeys(output.context_id for output in outputs)
     contexts = {context: row for row, context in enumerate(names)}
@@ -164,6 +165,9 @@ def build_grid(
                 "output without a score"
             )
         predicted[row, column] = math.nan if score is None else score
+    largest = np.fmax.reduce(np.abs(predicted), axis=None, initial=0.0)
+    if largest > 0:
+        predicted = np.round(predicted / largest, 12) * largest
     return Grid(
         dimension=dimension,
         contexts=tuple(contexts),

@@ -5,6 +5,7 @@ Only the answer is read, never the prompt. An uncertain number is no number: the
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -65,12 +66,14 @@ def stated_numbers(answer: str, letters: Sequence[str], *, ended: bool = True) -
 
 
 def _last_block(entries: Sequence[tuple[int, _Entry]], letters: Sequence[str]) -> list[_Entry]:
-    """Return the last entries, one for each letter in order, if a line or a block precedes them; otherwise all."""
+    """Return the last entries, one for each letter in order, if a wider gap or a block precedes them; otherwise all."""
     before = entries[: -len(letters)]
     last = entries[-len(letters) :]
     is_block = [entry.letter for _, entry in last] == list(letters)
     if is_block and before:
-        is_block = last[0][0] > before[-1][0] + 1 or before[-1][1].letter == letters[-1]
+        lines = [number for number, _ in entries[-len(letters) - 1 :]]
+        gap, *within = [after - line for line, after in itertools.pairwise(lines)]
+        is_block = gap > max(within, default=1) or before[-1][1].letter == letters[-1]
     return [entry for _, entry in (last if is_block else entries)]
 
 

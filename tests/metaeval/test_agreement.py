@@ -91,6 +91,16 @@ def test_grid_keeps_the_order_of_the_outputs_and_marks_gaps():
     assert grid.unscored == 1
 
 
+def test_rounding_errors_break_no_ties_of_scores():
+    # .1 + .2 is a little more than .3. Ranks 1.5, 1.5, 3 of the scores and 1, 2, 3 of the ratings: 1.5 / sqrt(1.5 * 2).
+    outputs = [output(name, "c", name) for name in "123"]
+    ratings = [rating("1", 2), rating("2", 1), rating("3", 3)]
+    scores = {("1", "clarity"): 0.1 + 0.2, ("2", "clarity"): 0.3, ("3", "clarity"): 700.0}
+    grid = build_grid(outputs, human_means(ratings), scores, "clarity")
+    assert 0.1 + 0.2 > 0.3
+    assert correlate_level(grid.predicted, grid.human).value == pytest.approx(math.sqrt(0.75))
+
+
 def test_two_outputs_of_a_system_are_refused():
     outputs = [output("1", "c", "A"), output("2", "c", "A")]
     message = "outputs '1' and '2' are both of system 'A' for context 'c'; a context has one"

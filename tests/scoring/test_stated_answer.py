@@ -45,6 +45,7 @@ UNREAD = [
     ("A: 85\nC: 5", "no number for B"),
     ("A: 85\nB: high\nC: 5", "no number for B"),
     ("A: 85\nA: 70\nB: 60\nC: 5", "A has two numbers, 85 and 70"),
+    ("A: 85\n\nA: 70\n\nB: 60\n\nC: 5", "A has two numbers, 85 and 70"),
     ("A: 85\nB: 60\nC: 5\nA: 80", "A has two numbers, 85 and 80"),
     ('{"A": 85, "B": 60, "B": 61, "C": 5}', "B has two numbers, 60 and 61"),
     ("A: 85\nB: 60\nC: 5\nD: 4", "D names no reference"),
