@@ -58,6 +58,7 @@ KINDS = {
     "compares neighbours": Kind(1.2, 0.0, 0.3, 0.0, 0.1, 5),
     "unsteady": Kind(1.2, 0.3, 0.1, 0.5, 0.3, 5),
     "coarse": Kind(1.2, 0.3, 0.1, 0.2, 0.2, 25),
+    "coarse, steady": Kind(1.2, 0.0, 0.0, 0.0, 0.2, 25),
     "vague": Kind(0.4, 0.3, 0.1, 0.3, 0.3, 10),
 }
 HEAD = f"""# Stated probabilities in several orders of the rungs
@@ -71,7 +72,7 @@ whose interval is one point, as all K answers give one score. Error is the root 
 score, and r the Pearson correlation with it.
 
 {TEXTS:,} texts for each simulated judge. Its log-odds of a win grow by 1.2 for each rung that the text is better
-(vague: .4), and its numbers are rounded to 5 % (coarse: 25 %, vague: 10 %). Between orders, log-odds differ by noise,
+(vague: .4), and its numbers are rounded to 5 % (both coarse: 25 %, vague: 10 %). Between orders, log-odds differ by noise,
 by the place at which a rung is shown (up to .8 for the first), and by the rung that is shown before it (up to .3 for
 each rung of the difference).
 
