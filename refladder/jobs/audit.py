@@ -66,10 +66,6 @@ def audit_spec(
     seed: int = 0,
 ) -> RungsSpec:
     """Return the settings for the rungs of a set, or of some contexts of it."""
-    if asking.stated:
-        raise UsageError(
-            f"{option('answers')} {asking.answers}: the audit compares pairs of texts; give a number of answers"
-        )
     if asking.prompts is not None:
         check_folder(asking.prompts)
     opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)

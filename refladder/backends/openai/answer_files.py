@@ -253,7 +253,11 @@ class AnswerFiles:
 
     def _tell_of(self, numbers: list[int], path: Path, what: str) -> None:
         if numbers:
-            more = f" (and {len(numbers) - 1:,} more lines of the file)" if len(numbers) > 1 else ""
+            more = (
+                f" (and {plural(len(numbers) - 1, 'more line')} of the file)"
+                if len(numbers) > 1
+                else ""
+            )
             self._tell(f"{path}:{numbers[0]}: {what}{more}")
 
     def _learn(self, refusal: Refusal) -> None:

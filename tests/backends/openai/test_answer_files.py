@@ -198,7 +198,7 @@ def test_a_short_answer_that_is_no_text(folder, lines, text):
     ("line", "message"),
     [
         ('{"custom_id": "abc', "answers.jsonl:4: not a JSON object with a custom_id"),
-        ("[1]\n\xff", "not a JSON object with a custom_id, so it is left out (and 1 more lines of"),
+        ("[1]\n\xff", "not a JSON object with a custom_id, so it is left out (and 1 more line of"),
         ({"custom_id": "f" * 32, "text": "a"}, "answers.jsonl:4: answers no request in"),
         (None, "answers.jsonl:4: a second, different answer to a request; the first one is used"),
     ],
