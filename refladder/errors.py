@@ -119,9 +119,14 @@ def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | No
 
 
 def did_you_mean(name: str, names: Iterable[object], cutoff: float = 0.6, end: str = ";") -> str:
-    """Write `; did you mean 'NAME'?` for a message, or `end` if no name is similar."""
-    near = similar(name, names, cutoff)
-    return end if near is None else f"; did you mean {near!r}?"
+    """Write `; did you mean 'NAME'?` for a message, or `end` if no name is similar; a comma may separate two names."""
+    names = list(names)
+    near = {similar(part, names, cutoff): None for part in name.split(",")}
+    near.pop(None, None)
+    if len(near) > 1:
+        return f"; did you mean {' and '.join(map(repr, near))}, given one by one?"
+    match = similar(name, names, cutoff) or next(iter(near), None)
+    return end if match is None else f"; did you mean {match!r}?"
 
 
 class RefladderError(Exception):

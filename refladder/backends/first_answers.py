@@ -19,20 +19,21 @@ _FEWEST = 4
 # Median label mass: a model that follows the prompt gives its labels nearly all.
 _LOW_MASS = 0.05
 _UNREAD = (
-    "%s: %d of the first %d judgments could not be read. The first: %s. Stop, and deal with this reason; a model that "
-    "does not answer with a label must be replaced by an instruct model with its chat template."
+    "%s: %d of the first %d judgments could not be read. The first: %s. The run continues. Stop it, and "
+    "deal with this reason; a model that does not answer with a label must be replaced by an instruct model with its "
+    "chat template."
 )
 _IGNORED = (
-    "%s gave %s a median probability of %.2g in its first %d prompts, so it does not follow the prompt. Stop, and use "
-    "an instruct model with its chat template."
+    "%s gave %s a median probability of %.2g in its first %d prompts, so it does not follow the prompt. The run "
+    "continues. Stop it, and use an instruct model with its chat template."
 )
 _UNWRITTEN = (
-    "%s: none of the first %d texts could be written. The first: %s. Stop, and deal with this reason; a model that "
-    "ends its texts at once must be replaced by an instruct model with its chat template."
+    "%s: none of the first %d texts could be written. The first: %s. The run continues. Stop it, and deal "
+    "with this reason; a model that ends its texts at once must be replaced by an instruct model with its chat template."
 )
 _ENDLESS = (
-    "%s: none of the first %d texts ended within %d tokens. Stop, and use an instruct model with its chat template, or "
-    "a larger --max-tokens."
+    "%s: none of the first %d texts ended within %d tokens. The run continues. Stop it, and use an instruct "
+    "model with its chat template, or a larger --max-tokens."
 )
 
 Answer = TypeVar("Answer")

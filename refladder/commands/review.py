@@ -65,6 +65,7 @@ def command(
             raise UsageError("--html needs the run to show; give RUN")
         with atomic(page) as stream:
             stream.write(review_page(read_run(run, columns=column)).encode())
+        console.notify(f"{page} holds the page; open it in a browser")
         return
     for folder in folders:
         if not folder.is_dir():

@@ -202,10 +202,12 @@ def _check_text_options(source: str | None) -> None:
     if source is not None:
         raise UsageError("give either a SOURCE table or --text, not both")
     params = click.get_current_context().params
-    given = (option.name for option in given_options() if not option.with_text)
-    if any(params[name] != STANDARD for name in given):
+    of_tables = [option for option in given_options() if not option.with_text]
+    given = ", ".join(option.flag for option in of_tables if params[option.name] != STANDARD)
+    if given:
         raise UsageError(
-            "--text prints its scores and writes no file; --out, --workers and similar options need a SOURCE table"
+            f"--text prints its scores and reads and writes no table; leave out {given}, or give a SOURCE table instead "
+            "of --text"
         )
 
 

@@ -175,7 +175,7 @@ def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -
     names = [dimension.name for dimension in dimensions]
     for name, weight in weights.items():
         if name not in names:
-            raise UnknownNameError("dimension", name, names)
+            raise UnknownNameError(f"dimension of {option('weight')}", name, names)
         if not math.isfinite(weight) or weight < 0:
             raise UsageError(f"weight {name}={weight}: a weight must be a finite number, 0 or more")
     values = np.array([weights.get(name, 1.0) for name in names])

@@ -11,9 +11,11 @@ from review_data import contest
 
 def test_one_file_is_written(command, tmp_path):
     folder = contest(tmp_path, rows=2)
-    done = command("review", folder / "run", "--html", tmp_path / "again.html")
-    assert (done.code, done.out, done.err) == (0, "", "")
-    assert (tmp_path / "again.html").read_bytes() == (folder / "page.html").read_bytes()
+    page = tmp_path / "again.html"
+    done = command("review", folder / "run", "--html", page)
+    assert (done.code, done.out) == (0, "")
+    assert done.err == f"{page} holds the page; open it in a browser\n"
+    assert page.read_bytes() == (folder / "page.html").read_bytes()
 
 
 @pytest.mark.parametrize(

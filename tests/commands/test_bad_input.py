@@ -217,8 +217,15 @@ OPTIONS = {
     "--dimension coherense": (
         "unknown dimension 'coherense'; did you mean 'coherence'? Known: coherence, complexity"
     ),
+    "--dimension coherense,complexty": (
+        "unknown dimension 'coherense,complexty'; did you mean 'coherence' and 'complexity', given one by one? Known: "
+        "coherence, complexity"
+    ),
+    "--dimension coherense,wit": (
+        "unknown dimension 'coherense,wit'; did you mean 'coherence'? Known: coherence, complexity"
+    ),
     "--weight coherense=2": (
-        "unknown dimension 'coherense'; did you mean 'coherence'? Known: coherence, complexity"
+        "unknown dimension of --weight 'coherense'; did you mean 'coherence'? Known: coherence, complexity"
     ),
     "--judge bultin": (
         "unknown backend 'bultin'; did you mean 'builtin'? Known: builtin, hf, openai, reward, scripted"
@@ -268,9 +275,12 @@ LINES = {
     ),
     f"score {LADDERS}": "give a SOURCE table, or --text\n",
     f"score --text x {LADDERS}": "--text needs --context-id, one of: story-01, story-02, ",
-    f"score --text x --context-id story-01 --workers 2 {LADDERS}": "--text prints its scores",
+    f"score --text x --context-id story-01 --column output=reply --workers 2 {LADDERS}": (
+        "--text prints its scores and reads and writes no table; leave out --column, --workers, or give a SOURCE table "
+        "instead of --text\n"
+    ),
     f"score --text x --context-id story-01 --out f.jsonl {LADDERS}": (
-        "--text prints its scores and writes no file; --out, --workers and similar options need a SOURCE table\n"
+        "--text prints its scores and reads and writes no table; leave out --out, or give"
     ),
     "score a\0b.jsonl --ladders demo/story": (
         "'a\\x00b.jsonl': cannot be read (embedded null byte); name another file\n"

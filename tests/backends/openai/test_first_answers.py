@@ -28,8 +28,8 @@ def test_a_model_that_does_not_follow_the_prompt(serve, told):
     start, _, rest = message.partition(" a median probability of ")
     assert start == "openai:toy gave Never, Maybe, Often"
     assert rest.endswith(
-        " in its first 20 prompts, so it does not follow the prompt. Stop, and use an instruct model with its chat "
-        "template."
+        " in its first 20 prompts, so it does not follow the prompt. The run continues. "
+        "Stop it, and use an instruct model with its chat template."
     )
     answers.close()
     backend.read_labels(questions(30), ("Never", "Maybe", "Often"))
@@ -52,8 +52,8 @@ def test_a_judge_that_ends_its_answers_at_once(serve, told, quirks):
     (message,) = told()
     assert message == (
         "openai:toy: 6 of the first 6 judgments could not be read. The first: the model ended its answer at once, "
-        "before a first word. Stop, and deal with this reason; a model that does not answer with a label must be "
-        "replaced by an instruct model with its chat template."
+        "before a first word. The run continues. Stop it, and deal with this reason; a model that does not answer "
+        "with a label must be replaced by an instruct model with its chat template."
     )
 
 
@@ -68,17 +68,17 @@ def test_a_judge_that_answers_something_else_one_row_at_a_time(serve, told):
     (message,) = told()
     assert message.startswith(
         "openai:toy: 4 of the first 4 judgments could not be read. The first: 3 of 3 answers unparsed: 3 x no label in "
-        "the answer, e.g. 'I'. Stop, and deal with this reason;"
+        "the answer, e.g. 'I'. The run continues. Stop it, and deal with this reason;"
     )
 
 
 NEVER_END = (
-    "openai:toy: none of the first 6 texts ended within 3 tokens. Stop, and use an instruct model with its chat "
-    "template, or a larger --max-tokens."
+    "openai:toy: none of the first 6 texts ended within 3 tokens. The run continues. Stop it, and use an instruct "
+    "model with its chat template, or a larger --max-tokens."
 )
 END_AT_ONCE = (
-    "openai:toy: none of the first 6 texts could be written. The first: empty answer. Stop, and deal with this "
-    "reason; a model that ends its texts at once must be replaced by an instruct model with its chat template."
+    "openai:toy: none of the first 6 texts could be written. The first: empty answer. The run continues. Stop it, "
+    "and deal with this reason; a model that ends its texts at once must be replaced by an instruct model with its chat template."
 )
 
 
