@@ -325,8 +325,10 @@ def test_a_planted_fault_is_found_and_named(name, fault, model, monkeypatch, cap
     [
         "No module named 'triton'",
         # Of torch, for a kernel that needs more shared memory than the GPU has; shorter rows would not help.
-        "No valid triton configs. OutOfMemoryError: out of resource: triton_tem_fused_0 Required: 263168 "
-        "Hardware limit:232448 Reducing block sizes or `num_stages` may help.",
+        (
+            "No valid triton configs. OutOfMemoryError: out of resource: triton_tem_fused_0 Required: 263168 "
+            "Hardware limit:232448 Reducing block sizes or `num_stages` may help."
+        ),
     ],
 )
 def test_a_kernel_that_fails_gives_way_to_masks_with_the_same_numbers(
