@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import functools
 import json
@@ -168,8 +169,10 @@ def say_tables(tables: Iterable[PlainTable]) -> None:
 
 
 def say_json(value: object, *, err: bool = False) -> None:
-    """Print a value as a line of JSON."""
-    click.echo(printable_json(json.dumps(value, ensure_ascii=False)), err=err)
+    """Print a value as a line of JSON; with escapes if the stream is not in UTF-8."""
+    encoding = (sys.stderr if err else sys.stdout).encoding
+    escaped = codecs.lookup(encoding or "utf-8").name != "utf-8"
+    click.echo(printable_json(json.dumps(value, ensure_ascii=escaped)), err=err)
 
 
 class Console:

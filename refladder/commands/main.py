@@ -6,6 +6,7 @@ outputs, 130 interrupted.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import gc
 import io
@@ -200,6 +201,9 @@ def _open_streams() -> None:
     # It is opened for reading, so that writing fails.
     if sys.stdout is None:
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w", encoding="utf-8")
+    # A text that the encoding of the terminal does not have is printed as escapes.
+    if codecs.lookup(sys.stdout.encoding).name != "utf-8":
+        cast("io.TextIOWrapper", sys.stdout).reconfigure(errors="backslashreplace")
     closed = sys.stderr is None
     number = os.open(os.devnull, os.O_WRONLY) if closed else sys.stderr.fileno()
     stream = io.BufferedWriter(_Messages(number, "w", closefd=False))

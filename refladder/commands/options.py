@@ -228,7 +228,7 @@ class JudgeOptions:
     @property
     def name(self) -> str:
         """Return its name, `builtin` if none is given."""
-        return self.judge or "builtin"
+        return "builtin" if self.judge is None else self.judge
 
     @property
     def options(self) -> dict[str, str]:

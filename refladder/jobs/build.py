@@ -172,7 +172,7 @@ def chosen_writer(spec: BuildSpec, notify: Callable[[str], object], *, own: bool
         )
     if needed and spec.writer == "builtin":
         notify(STOCK)
-    return spec.writer or "builtin"
+    return "builtin" if spec.writer is None else spec.writer
 
 
 def new_contexts(spec: BuildSpec) -> Sequence[Context]:
@@ -241,7 +241,9 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
 
 
 def _writer(spec: BuildSpec, session: Session) -> Backend:
-    return session.open(spec.writer or "builtin", spec.writer_options, "--writer-option")
+    return session.open(
+        "builtin" if spec.writer is None else spec.writer, spec.writer_options, "--writer-option"
+    )
 
 
 def _written(

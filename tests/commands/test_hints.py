@@ -99,6 +99,7 @@ BACKENDS = {
     "script": "did you mean 'scripted'? ",
     "openai/gpt-4o": "did you mean 'openai:gpt-4o'? ",
     "zzz": "",
+    "": "",  # as of a variable of the shell that is not set
 }
 
 
@@ -106,8 +107,8 @@ BACKENDS = {
 def test_the_name_of_a_model_alone_says_what_to_put_before_it(fails, name):
     known = "Known: builtin, hf, openai, reward, scripted"
     told = f"refladder: unknown backend {name!r}; {BACKENDS[name]}{known}\n"
-    assert fails(2, f"score rows.jsonl --ladders demo/story --judge {name}") == told
-    assert fails(2, f"build demo/story --out set --writer {name}") == told
+    assert fails(2, f"score rows.jsonl --ladders demo/story --judge {name!r}") == told
+    assert fails(2, f"build demo/story --out set --writer {name!r}") == told
 
 
 def test_a_file_of_a_set_names_its_folder(command, fails, place):

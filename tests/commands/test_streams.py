@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
@@ -77,6 +78,31 @@ def test_what_cannot_be_read_or_printed_is_an_error(shell, line, said):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith(said)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_a_text_that_the_encoding_does_not_have_is_printed_as_escapes(shell, tmp_path, encoding):
+    text = "The bear 熊 \N{BEAR FACE}"
+    rungs = "".join(f"\nbear,clarity,{level},{text * level}" for level in (1, 2))
+    (tmp_path / "in.csv").write_text(f"context_id,context\nbear,{text}\n", encoding="utf-8")
+    (tmp_path / "human.csv").write_text(
+        f"context_id,dimension,level,text{rungs}\n", encoding="utf-8"
+    )
+    (tmp_path / "task.toml").write_text(
+        'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Whether it is clear."\n'
+    )
+    assert (
+        shell(
+            "R build in.csv --task-file task.toml --rungs 2 --human human.csv --out set"
+        ).returncode
+        == 0
+    )
+    done = shell(f"export PYTHONIOENCODING={encoding}; R show set bear")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert r"\u718a \U0001f43b" in done.stdout
+    assert shell(f"export PYTHONIOENCODING={encoding}; R show set").returncode == 0
+    done = shell(f"export PYTHONIOENCODING={encoding}; R show set bear --json")
+    assert (done.returncode, json.loads(done.stdout)["rungs"][0]["text"]) == (0, text)
 
 
 @pytest.mark.parametrize(
