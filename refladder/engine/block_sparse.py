@@ -39,6 +39,13 @@ class Blocks:
     compared: bool = False
 
 
+def supported() -> bool:
+    """Return whether torch has the kernel in the form that is used here, as it has from 2.9 on."""
+    from torch.nn.attention import flex_attention
+
+    return hasattr(flex_attention, "AuxRequest")
+
+
 def padded(segment: Segment) -> Segment:
     """Return a row of whole blocks; a token of the padding sees itself, and no other token sees it."""
     size = segment.tokens.size

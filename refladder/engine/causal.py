@@ -101,17 +101,21 @@ class Causal:
         """Return whether prompts may be read in chunks; transformers 4 counts a continued cache's padding in mrope."""
         from transformers import __version__ as version
 
-        kinds = (
-            ("dynamic", "longrope", "mrope")
-            if version.startswith("4.")
-            else ("dynamic", "longrope")
+        counted = version.startswith("4.") and "mrope" in self._rotation
+        chunked = self.strategy in {"tree", "forest", "masked"}
+        return chunked and not counted and not self._rotation_depends_on_length
+
+    @property
+    def _rotation(self) -> str:
+        return str(
+            getattr(self._config, "rope_parameters", None)
+            or getattr(self._config, "rope_scaling", None)
         )
-        rotation = getattr(self._config, "rope_parameters", None) or getattr(
-            self._config, "rope_scaling", None
-        )
-        return self.strategy in {"tree", "forest", "masked"} and not any(
-            kind in str(rotation) for kind in kinds
-        )
+
+    @property
+    def _rotation_depends_on_length(self) -> bool:
+        """Return whether the longest prompt of a forward pass changes the positions of the others."""
+        return any(kind in self._rotation for kind in ("dynamic", "longrope"))
 
     def _supported(self) -> tuple[str, ...]:
         """Return the strategies that the architecture allows, fastest first; the self-check then tries them."""
@@ -129,8 +133,13 @@ class Causal:
         alibi = getattr(self._config, "alibi", False)
         if croppable and named and not alibi and "position_ids" in self._arguments:
             device = self.model.device.type
-            own = {"cpu": ("tree",), "cuda": ("forest",)}.get(device, ())
-            return (*(own if self._attention_name in {"sdpa", "eager"} else ()), *_ORDER[2:])
+            replaced = self._attention_name in {"sdpa", "eager"}
+            own: tuple[str, ...] = ()
+            if replaced and device == "cpu":
+                own = ("tree",)
+            elif replaced and device == "cuda" and not self._rotation_depends_on_length:
+                own = ("forest",) if block_sparse.supported() else ()
+            return (*own, *_ORDER[2:])
         return _ORDER[3:]
 
     @property

@@ -271,6 +271,20 @@ def test_an_architecture_is_proved_and_gives_the_numbers_of_one_prompt_at_a_time
     assert not warnings_of(caplog)
 
 
+def test_whole_rows_need_a_recent_torch_and_positions_that_do_not_depend_on_neighbours(
+    model, monkeypatch
+):
+    tested = model("llama")
+    monkeypatch.setattr(type(tested), "device", torch.device("cuda"))
+    assert Causal(tested, "float32", 2**30).strategies[0] == "forest"
+    for kind in ("dynamic", "longrope"):
+        with monkeypatch.context() as changed:
+            changed.setattr(tested.config, "rope_parameters", {"rope_type": kind})
+            assert Causal(tested, "float32", 2**30).strategies[0] == "masked"
+    monkeypatch.delattr("torch.nn.attention.flex_attention.AuxRequest")  # of torch 2.9
+    assert Causal(tested, "float32", 2**30).strategies[0] == "masked"
+
+
 def shift_positions(monkeypatch):
     original = block_sparse.padded
 

@@ -147,8 +147,9 @@ def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable
         return getattr(torch, name)
     if stored is None:
         return torch.float32
+    # A T4 emulates bfloat16, slowly.
     if stored is torch.float16 and not (
-        device.type == "cuda" and not torch.cuda.is_bf16_supported()
+        device.type == "cuda" and not torch.cuda.is_bf16_supported(including_emulation=False)
     ):
         stored = torch.bfloat16
     if device.type == "cpu" and stored is torch.bfloat16:
