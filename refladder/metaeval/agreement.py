@@ -167,7 +167,9 @@ def build_grid(
         predicted[row, column] = math.nan if score is None else score
     largest = np.fmax.reduce(np.abs(predicted), axis=None, initial=0.0)
     if largest > 0:
-        predicted = np.round(predicted / largest, 12) * largest
+        # By decimal places, so that whole numbers and decimals stay as they are: their means may be equal.
+        places = 12 - math.ceil(math.log10(largest))
+        predicted = np.round(predicted, min(places, 300))
     return Grid(
         dimension=dimension,
         contexts=tuple(contexts),

@@ -246,3 +246,32 @@ def test_what_cannot_be_compared_is_refused():
     refused(message, scores={("c0/s0", "wit"): math.inf})
     message = "control has no number for 59 outputs, the first is 'c0/s1'; give one for"
     refused(message, control={"c0/s0": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("scores", "ratings", "spearman", "kendall"),
+    [
+        # Both systems have a mean of 2.
+        ([[1, 2], [3, 2]], [[1, 2], [3, 4]], None, None),
+        # Means of .2, .2 and .3 have the ranks 1.5, 1.5 and 3; those of the ratings 1, 2 and 3.
+        ([[0.1, 0.2, 0.3], [0.3, 0.2, 0.3]], [[1, 2, 3], [3, 4, 4]], 0.75**0.5, 2 / 6**0.5),
+    ],
+)
+@pytest.mark.parametrize("unit", [1, 1000, 1e-6, 3e14])
+def test_systems_of_equal_mean_scores_are_tied(scores, ratings, spearman, kendall, unit):
+    systems = range(len(scores[0]))
+    tied = dataclasses.replace(
+        SMALL,
+        dimensions=SMALL.dimensions[:1],
+        outputs=tuple(output(f"c{c}/s{s}", f"c{c}", f"s{s}") for c in range(2) for s in systems),
+        ratings=tuple(rating(f"c{c}/s{s}", ratings[c][s]) for c in range(2) for s in systems),
+    )
+    given = {(f"c{c}/s{s}", "clarity"): unit * scores[c][s] for c in range(2) for s in systems}
+    rows = evaluate_method(tied, given, method="tied", signature="none")
+    found = {
+        row.statistic: row.value
+        for row in rows
+        if row.level == "between_systems" and row.dimension == "clarity"
+    }
+    assert found["spearman"] == (spearman and pytest.approx(spearman))
+    assert found["kendall"] == (kendall and pytest.approx(kendall))
