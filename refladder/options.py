@@ -126,12 +126,6 @@ OPTIONS: dict[str, Option] = {
             flag="SET", name="ladders", required=True, complete="ladders", reads="file"
         ),
         table=Option(flag="TABLE", required=True, reads="table"),
-        first_set=Option(
-            flag="SET", name="first", required=True, complete="ladders", reads="table"
-        ),
-        second_set=Option(
-            flag="SET", name="second", required=True, complete="ladders", reads="table"
-        ),
         kind=Option(flag="[KIND]"),
         repository=Option(flag="ORG/NAME", required=True),
         judgments_argument=Option(flag="JUDGMENTS", name="judgments", required=True, reads="table"),

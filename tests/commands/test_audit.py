@@ -1,9 +1,8 @@
-"""refladder.audit and refladder.diff."""
+"""refladder.audit."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 
 import pytest
 from waiting import HANG
@@ -15,29 +14,6 @@ from refladder.files.locks import locked
 from refladder.records import Completion, LabelReading
 
 STORY = refladder.load_ladders("demo/story")
-
-
-@pytest.fixture
-def changed(tmp_path):
-    """The folder of a copy of demo/story without its first ladder, and with another scale of a dimension."""
-    dimensions = [
-        replace(each, high=9.0) if each.name == "complexity" else each for each in STORY.dimensions
-    ]
-    ladders, contexts = list(STORY.ladders.values())[1:], list(STORY.contexts.values())
-    refladder.write_ladder_set(tmp_path / "changed", dimensions, contexts, ladders, [])
-    return tmp_path / "changed"
-
-
-def test_sets_differ_in_what_was_changed(changed):
-    difference = refladder.diff("demo/story", changed)
-    assert not difference.same
-    assert difference.ladders.removed == ("story-01 coherence",)
-    assert difference.dimensions.changed == {"complexity": ("high",)}
-    assert refladder.diff(STORY, refladder.load_ladders(changed)) == difference
-    assert refladder.diff(str(changed), changed).same
-    without_texts = refladder.diff(replace(STORY, contexts={}, digests={}), STORY)
-    assert without_texts.same
-    assert without_texts.uncompared == 12
 
 
 @pytest.mark.parametrize("ladders", ["demo/dialogue", refladder.load_ladders("demo/dialogue")])

@@ -221,9 +221,6 @@ WRONG = [
         "^least_mass=2: must be a probability": (STORY, {"least_mass": 2}),
         r"the set has no contexts\.jsonl, which a judge needs": (replace(STORY, contexts={}), {}),
     }),
-    (refladder.diff, {"second": "demo/stories"}, {
-        r"unknown ladder set .*'demo/stories'; did you mean 'demo/story'\?": (SET, {}),
-    }),
 ]  # fmt: skip
 
 

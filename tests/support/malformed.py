@@ -108,7 +108,6 @@ READERS = {
     "judgments of certify": ("set/certificate.judgments.jsonl", 3, "certify {f}/set"),
     "judgments of audit": ("audit.jsonl", 3, "audit --ladders demo/story --contexts 2 --judgments {t}"),
     "set to publish": ("set/*.json*", 3, "publish {f}/set group/name --dry-run --baseline"),
-    "sets to compare": ("set/*.json*", 3, "diff {f}/set demo/story"),
     "export of a benchmark": ("hanna.csv", 1, "export hanna --source {t} --out {f}/o.jsonl"),
     "human rungs": ("human.csv", 2, "build demo/story --dimension coherence --rungs 3 --out {f}/new --human {t}"),
     "results of evaluate, reviewed": ("work/results.jsonl", 3, "review {f}/work --html {f}/page.html"),
