@@ -90,13 +90,20 @@ def earlier_threshold(out: Path) -> Threshold | None:
 
 
 def _looks(
-    earlier: Threshold | None, pool: Pool, table: LabelledTable, promise: Promise
-) -> tuple[Look, ...]:
-    """Return the looks of an earlier file with this one as the last: one more at these scores, unless all is as before."""
+    earlier: Threshold | None, pool: Pool, table: LabelledTable, promise: Promise, units: IntArray
+) -> tuple[tuple[Look, ...], bool]:
+    """Return the looks of an earlier file with this one as the last, and whether this one counts.
+
+    It is one more at these scores, unless all is as before, or an earlier run of the same promise had too few labels.
+    """
     condition = None if table.good is None else table.good.text
     labels = sorted((row.digests, str(row.label)) for row in pool.marked)
-    whole = repr((promise.precision, promise.recall, promise.sure, condition, pool.unit, labels))
-    digest = hashlib.blake2b(whole.encode(), digest_size=6).hexdigest()
+    asked = (promise.precision, promise.recall, promise.sure, condition, pool.unit)
+    # A look at too few labels is known by its promise alone: more labels do not make another one of it.
+    whole, none = (
+        hashlib.blake2b(repr(each).encode(), digest_size=6).hexdigest()
+        for each in ((*asked, labels), asked)
+    )
     number, others = promise.look, []
     for look in () if earlier is None else earlier.looks:
         if (look.column, look.label, scale_of(look.signature)) == (
@@ -104,17 +111,18 @@ def _looks(
             table.label,
             scale_of(pool.signature),
         ):
-            number = look.number + (look.digest != digest)
+            number = look.number + (look.digest not in {whole, none})
         else:
             others.append(look)
+    spent = replace(promise, look=number).could_pass(units)
     this = Look(
         column=table.by,
         signature=pool.signature,
         label=table.label or "",
         number=number,
-        digest=digest,
+        digest=whole if spent else none,
     )
-    return (*others, this)
+    return (*others, this), spent
 
 
 class Sample(NamedTuple):
@@ -158,6 +166,7 @@ def calibrate(
     sample = sampled(pool, table)
     path, levels, good, units = sample.path, sample.levels, sample.good, sample.units
     positions, none = pool.labelled[sample.inside], len(path.cutoffs)
+    looks, spent = _looks(earlier, pool, table, promise, units)
     record = Threshold(
         column=table.by,
         cutoff=None,
@@ -175,7 +184,7 @@ def calibrate(
         used=pool.used,
         version=__version__,
         unit=pool.unit,
-        looks=_looks(earlier, pool, table, promise),
+        looks=looks,
     )
     promise = replace(promise, look=record.look)
     above, bad = path.counts(levels), counts(path, levels, ~good)
@@ -188,7 +197,7 @@ def calibrate(
         naive = int(reached[0]) if good.any() else -1
     sure = promise.certainty(promise.look)
     steps = _steps(path, above, bad, worth, walk_certainty(sure))
-    advice = _advice(promise, pool, sample, chosen)
+    advice = _advice(promise, pool, sample, chosen, record.look + spent)
     labels_needed = None if advice is None else advice.labels
     units_needed = None if advice is None else advice.units
     if chosen >= 0:
@@ -210,6 +219,7 @@ def calibrate(
     return Calibration(
         threshold=record,
         promise=promise,
+        spent=spent,
         steps=steps,
         chosen=chosen if chosen >= 0 else None,
         naive=naive if naive >= 0 else None,
@@ -284,8 +294,8 @@ def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArra
     return part * rows, part * part * squares + part * (1 - part) * rows
 
 
-def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Further | None:
-    """Return the fewest further labels that would do at the next look if all are good; None if that is unlikely.
+def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int, look: int) -> Further | None:
+    """Return the fewest further labels that would do at a `look` if all are good; None if that is unlikely.
 
     Cut-offs with enough unlabelled rows come first.
     """
@@ -299,7 +309,7 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Furthe
         looser = [last] if chosen < 0 else []
     found = []
     for candidate in looser:
-        needed = _fewest(promise, pool, sample, candidate, chosen)
+        needed = _fewest(replace(promise, look=look), pool, sample, candidate, chosen)
         if needed is not None:
             left = levels <= candidate
             possible = needed[0] <= left.sum() and needed[1] <= len(np.unique(units[left]))
@@ -312,7 +322,7 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Furthe
 def _fewest(
     promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen: int
 ) -> tuple[int, int] | None:
-    """Return the fewest labels and units above one candidate; None if that many good labels are unlikely after those so far.
+    """Return the fewest labels and units above a candidate for its look; None if so many good labels are unlikely now.
 
     Labels of rows above a candidate show nothing about looser ones, which are left out.
     """
@@ -331,7 +341,7 @@ def _fewest(
     def grown(units: int) -> UnitSums:
         return sums.with_more(units, rows, squares, bad, worth.alike)
 
-    units = least(lambda units: int(promise.chosen(grown(units), promise.look + 1)) > chosen)
+    units = least(lambda units: int(promise.chosen(grown(units), promise.look)) > chosen)
     if promise.recall is None:
         have = float(worth.rows[-1])
         fine = have - float(worth.bad[-1])

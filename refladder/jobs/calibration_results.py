@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,18 @@ from refladder.errors import UsageError, option, plural
 from refladder.report.promise_tables import rate_words, steps_table
 from refladder.report.results import Shown
 from refladder.trust.threshold import (
+    EXACT,
+    LEAST_UNITS,
+    MID_P,
+    Allowance,
     certainty,
     check_promise,
     counted,
+    passes,
     surely_complete,
     surely_precise,
     unit_sums,
+    walk_certainty,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +78,22 @@ class Promise:
             return unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none)
         return unit_sums(levels, np.where(good, none, levels), units, none)
 
+    def could_pass(self, units: IntArray) -> bool:
+        """Return whether labels of these units, shape (labels,), could make the promise if they were the best ones.
+
+        They could not if they are too few for independent ones that are all good, or of too few units. That looks at no
+        label, so nothing of 1 - sure is spent.
+        """
+        sure = self.certainty(self.look)
+        if self.recall is None:
+            sure = walk_certainty(sure)
+        number = len(np.unique(units))
+        several = number < len(units)
+        allow = Allowance(math.inf, MID_P) if several else EXACT
+        return bool(passes(0, len(units), self.share, sure, allow)) and not (
+            several and number < LEAST_UNITS
+        )
+
     def chosen(self, sums: UnitSums, look: int) -> IntArray:
         """Return the candidate that is promised at a look, or -1."""
         sure = self.certainty(look)
@@ -94,7 +117,8 @@ class Surface:
 class Calibration(Shown):
     """The result of `calibrate`.
 
-    `threshold` is the file's record. `steps` are the candidates, strictest first, and `chosen` the number of the
+    `threshold` is the file's record. `spent` says whether this was a look: too few labels for any cut-off are none.
+    `steps` are the candidates, strictest first, and `chosen` the number of the
     promised one, None where it is refused; `naive` that of the cut-off without a promise. `labels_needed` more labels
     of rows that reach `lowest` would do at the next look if none of them is bad (with `recall`: more labels of good
     rows), and `units_needed` of what was drawn to be labelled, with as many labelled rows each as so far. Both are 0
@@ -107,6 +131,7 @@ class Calibration(Shown):
 
     threshold: Threshold
     promise: Promise
+    spent: bool
     steps: tuple[Step, ...]
     chosen: int | None
     naive: int | None
@@ -127,6 +152,11 @@ class Calibration(Shown):
     def refused(self) -> bool:
         """Return whether no cut-off can be promised."""
         return self.chosen is None
+
+    @property
+    def next_look(self) -> int:
+        """Return the number of the look that further labels would have."""
+        return self.promise.look + self.spent
 
     @property
     def surface_suffices(self) -> bool:
@@ -181,6 +211,7 @@ class Calibration(Shown):
             "rows_left": self.rows_left,
             "unit": record.unit,
             "look": record.look,
+            "spent": self.spent,
             "lowest_candidate": None if self.lowest is None else self.lowest.cutoff,
             "precision": record.precision,
             "recall": record.recall,
@@ -203,11 +234,17 @@ def _sentences(result: Calibration) -> Iterator[str]:
     yield f"{plural(record.rows, 'row')}{missing}; {plural(record.labels, 'label')}, taken as a random sample of them"
     promise = result.promise
     this, then = (1 - promise.certainty(look) for look in (promise.look, promise.look + 1))
-    yield (
-        f"look {promise.look} at these labels: its promise may be wrong with probability {this:.3g}. Look "
-        f"{promise.look + 1} would have {then:.3g}, and so need more labels. All looks together have "
-        f"{1 - promise.sure:.3g}."
-    )
+    if result.spent:
+        yield (
+            f"look {promise.look} at these labels: its promise may be wrong with probability {this:.3g}. Look "
+            f"{promise.look + 1} would have {then:.3g}, and so need more labels. All looks together have "
+            f"{1 - promise.sure:.3g}."
+        )
+    else:
+        yield (
+            "The labels are too few for any cut-off, even if all of them were good, so this does not count as a look. "
+            f"Look {promise.look} has a probability of {this:.3g} to be wrong."
+        )
     if record.cutoff is not None:
         yield (
             f"kept: {plural(record.kept, 'row')} "
