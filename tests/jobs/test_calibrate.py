@@ -426,6 +426,32 @@ def test_labels_that_are_too_few_for_any_cut_off_are_no_look(looks):
     assert looks(40, "--precision 0.7", out="other.json")[0] == 2
 
 
+def test_a_strict_promise_needs_contexts_and_allows_for_one_that_is_wholly_bad(
+    command, fails, told, write_jsonl
+):
+    strict = f"{ASKED} --precision 0.9 --strict"
+    # .9 ** 40 = .015 <= .081, and .9 ** 20 = .12; all rows are first tested at .009
+    found = told(f"{write_jsonl(whole(40, 3))} {strict}")
+    assert (found["refused"], found["strict"], found["kept"]) == (False, True, 120)
+    done = command(f"calibrate {write_jsonl(whole(20, 3))} {strict}")
+    assert done.code == 3
+    most = "With 20 labelled contexts, --strict can promise 0.882 at most; 0.9 needs 24 contexts or more, without a bad row."
+    assert most in done.out
+    assert "is not covered" not in done.err
+    rows = f"calibrate {write_jsonl(whole(40, 3))} {ASKED} --strict"
+    units = "--strict is about contexts that mislead the judge as a whole, and the units are rows; leave it out, or give"
+    assert units in fails(2, f"{rows} --precision 0.9 --unit row")
+    assert "--strict is about --precision; leave out --recall" in fails(2, f"{rows} --recall 0.9")
+    other = "--strict is for a cut-off; leave it out with --plan and --rate"
+    assert other in fails(2, f"{rows} --precision 0.9 --plan")
+
+
+def test_several_labels_of_a_context_do_not_cover_rare_contexts(command, write_jsonl):
+    done = command(f"calibrate {write_jsonl(whole(20, 3))} {PROMISE}")
+    rare = "A kind of context rarer than 1 in 20 that fools the judge as a whole is not covered: label one row of each "
+    assert f"{rare}context, or use --strict" in done.err
+
+
 def test_the_order_of_the_rows_changes_no_share():
     rows, lengths = scored(), np.random.default_rng(3)
     for number, row in enumerate(rows):
