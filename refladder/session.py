@@ -222,11 +222,7 @@ def checks_folder() -> Path:
 
 def as_backend(judge: Backend | Judge) -> Backend:
     """Return a backend, or the backend of a function."""
-    if isinstance(judge, Backend):
-        return judge
-    if not callable(judge):
-        raise UsageError(f"judge={judge!r:.60}: must be a name, a backend or a function")
-    return FunctionJudge(judge)
+    return judge if isinstance(judge, Backend) else FunctionJudge(judge)
 
 
 @contextmanager

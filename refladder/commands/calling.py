@@ -82,15 +82,6 @@ class Call(ExitStack):
         return {"command": self.command, "refladder": __version__, "options": redacted(options)}
 
 
-def check_paths(**judgments: object) -> None:
-    """Check that judgments are named by their path, not given as rows."""
-    for name, value in judgments.items():
-        if not isinstance(value, str | Path):
-            raise UsageError(
-                f"{name} must be the path of a judgments file of `score`, found {type(value).__name__}"
-            )
-
-
 def record_or_path(value: str | Path | Record) -> Path | Record:
     """Return a record that a call was given, or the path of its file."""
     return Path(value) if isinstance(value, str) else value

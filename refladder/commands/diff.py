@@ -40,6 +40,7 @@ def command(*, first: str, second: str, as_json: bool) -> int:
     return 0 if difference.same else CHANGED
 
 
+@command.call
 def diff(first: str | Path | LadderSet, second: str | Path | LadderSet) -> Difference:
     """Compare two ladder sets, or two revisions of one, as `refladder diff`.
 

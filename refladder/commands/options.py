@@ -7,7 +7,6 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, fields
-from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -17,6 +16,7 @@ from refladder.commands import helping
 from refladder.errors import UsageError, in_call, redacted
 from refladder.files.tables import parse_number
 from refladder.options import OF_BACKENDS, OPTIONS, Option
+from refladder.typed import checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -324,7 +324,7 @@ class Command(click.Command):
                 raise UsageError(f"{each.flag} is for {kinds}; name such a model, as with --judge")
 
     def call(self, function: Callable[P, T]) -> Callable[P, T]:
-        """Decorate the call of the command: check its files, and use its own words in errors and after Ctrl-C."""
+        """Decorate the call of the command: check types and files, and use its own words in errors and after Ctrl-C."""
         signature = inspect.signature(function)
         of_parameter = {
             name: each
@@ -347,35 +347,12 @@ class Command(click.Command):
                     for name, value in given.items()
                     if name in of_parameter
                 )
-                for name, value in given.items():
-                    _check_type(name, value, signature.parameters[name].annotation)
                 try:
                     return function(*arguments, **options)
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(_interrupted(function, given)) from None
 
-        return check
-
-
-def _check_type(name: str, value: object, annotation: str) -> None:
-    """Check an argument that must be a dict, a list of texts, a text or a number."""
-    kind, _, optional = annotation.partition(" | ")
-    if optional not in {"", "None"} or (optional and value is None):
-        return
-    if kind.startswith("Mapping[str, "):
-        wrong = not isinstance(value, Mapping)
-        needed = "a dict"
-        for item in value.values() if isinstance(value, Mapping) else ():
-            inner = kind.removeprefix("Mapping[str, ").removesuffix("]")
-            _check_type(f"a value of {name}", item, inner)
-    elif kind == "Sequence[str]":
-        wrong, needed = isinstance(value, str), "a list of texts"
-    elif kind in {"float", "int"}:
-        wrong, needed = not isinstance(value, Real), "a number"
-    else:
-        wrong, needed = kind == "str" and not isinstance(value, str), "a text"
-    if wrong:
-        raise UsageError(f"{name} must be {needed}, found {value!r:.60}")
+        return checked(check)
 
 
 def _interrupted(call: Callable[..., Any], given: Mapping[str, object]) -> str:

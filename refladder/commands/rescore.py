@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from refladder.commands import console
-from refladder.commands.calling import Call, check_paths, output_path, record_or_path
+from refladder.commands.calling import Call, output_path, record_or_path
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
@@ -115,7 +115,6 @@ def rescore(
     from refladder.report.summary import essential_lines
 
     with Call(rescore, locals(), table="") as call:
-        check_paths(judgments=judgments)
         check_asking(least_mass=least_mass)
         path = None if out is None else output_path(out)
         kept = Collected("jsonl")

@@ -36,6 +36,7 @@ from refladder.methods.surface import BEST, MEASURES, best_name, surface_methods
 from refladder.report.cards import report_cards
 from refladder.report.charts import file_stems
 from refladder.scoring.recorded import Recorded
+from refladder.typed import checked_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +54,7 @@ BASELINES = ("best", "all")
 BETWEEN = "between_systems"
 
 
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
     """How agreement is computed.
