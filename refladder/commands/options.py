@@ -19,7 +19,7 @@ from refladder.options import OF_BACKENDS, OPTIONS, Option
 from refladder.typed import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 _Function = Callable[..., Any]
 P = ParamSpec("P")
@@ -114,18 +114,21 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
     """Give a command options of the table, by their keys or as `like` returns them.
 
     The function gets a dict for options of the form KEY=VALUE. For each of `records` it gets one such record, in the
-    place of the options that are fields of it.
+    place of the options that are fields of it. A record that is a `dict` holds all options as a call holds its
+    arguments; the function then gets only those others that it names.
     """
     declared = [OPTIONS[each] if isinstance(each, str) else each for each in given]
     # For each record, the options that are fields of it: option to field.
     taken: dict[str, dict[str, str]] = {}
     for record, kind in records.items():
-        names = {each.name for each in fields(kind)}
+        names = set() if kind is dict else {each.name for each in fields(kind)}
         taken[record] = {
             option.name: name for option in declared for name in option.names if name in names
         }
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
+        named = inspect.signature(command).parameters
+
         @functools.wraps(command)
         def call(*arguments: Any, **values: Any) -> Any:
             for option in declared:
@@ -137,6 +140,10 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
             made = {}
             others = dict(values)
             for record, kind in records.items():
+                if kind is dict:
+                    made[record] = _as_in_a_call(declared, values)
+                    others = {name: value for name, value in others.items() if name in named}
+                    continue
                 chosen = {field: values[name] for name, field in taken[record].items()}
                 made[record] = kind(**chosen)
                 for name in taken[record]:
@@ -149,6 +156,15 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
         return call
 
     return apply
+
+
+def _as_in_a_call(declared: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of options under the names that the call gives them, with the options of all backends."""
+    given = {each.parameter: values[each.name] for each in declared if not each.backends}
+    for role in ("judge", "writer"):
+        if f"{role}_options" in given and given[role] is not None:
+            given[f"{role}_options"] = backend_options(given[role], given[f"{role}_options"])
+    return given
 
 
 def options_of(command: click.Command) -> list[Option]:
