@@ -52,22 +52,37 @@ class _Kind:
     taken: Callable[[str, Any], Any] = lambda _name, value: value
 
 
-def checked(function: Callable[P, T]) -> Callable[P, T]:
-    """Decorate a function so that an argument of another type than its annotation is a UsageError."""
+def argument_check(
+    function: Callable[..., Any],
+) -> Callable[[tuple[Any, ...], dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]:
+    """Return a function that takes the arguments of a call, and returns them checked; a wrong type is a UsageError."""
     parameters = inspect.signature(function).parameters
     kinds = {name: _kinds(each.annotation) for name, each in parameters.items()}
     others = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
 
-    @functools.wraps(function)
-    def call(*arguments: P.args, **named: P.kwargs) -> T:
+    def check(
+        arguments: tuple[Any, ...], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         # A wrong number of arguments, and an unknown name, are left to Python.
-        positional: list[Any] = list(arguments)
+        positional = list(arguments)
         for place, (name, value) in enumerate(zip(kinds, arguments, strict=False)):
             positional[place] = _taken(name, value, kinds[name])
-        given: dict[str, Any] = dict(named)
+        given = {}
         for name, value in named.items():
             known = kinds.get(name) or kinds.get(*others or ("",))
             given[name] = _taken(name, value, known or ())
+        return tuple(positional), given
+
+    return check
+
+
+def checked(function: Callable[P, T]) -> Callable[P, T]:
+    """Decorate a function so that an argument of another type than its annotation is a UsageError."""
+    check = argument_check(function)
+
+    @functools.wraps(function)
+    def call(*arguments: P.args, **named: P.kwargs) -> T:
+        positional, given = check(arguments, named)
         return function(*positional, **given)
 
     return call

@@ -16,7 +16,7 @@ from refladder.commands import helping
 from refladder.errors import UsageError, in_call, redacted
 from refladder.files.tables import parse_number
 from refladder.options import OF_BACKENDS, OPTIONS, Option
-from refladder.typed import checked
+from refladder.typed import argument_check
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -341,7 +341,7 @@ class Command(click.Command):
 
     def call(self, function: Callable[P, T]) -> Callable[P, T]:
         """Decorate the call of the command: check types and files, and use its own words in errors and after Ctrl-C."""
-        signature = inspect.signature(function)
+        signature, types = inspect.signature(function), argument_check(function)
         of_parameter = {
             name: each
             for name in signature.parameters
@@ -356,7 +356,8 @@ class Command(click.Command):
         def check(*arguments: P.args, **options: P.kwargs) -> T:
             from refladder.commands.overwriting import Named, check_outputs
 
-            given = signature.bind(*arguments, **options).arguments
+            positional, named = types(arguments, options)
+            given = signature.bind(*positional, **named).arguments
             with in_call(words):
                 check_outputs(
                     Named(of_parameter[name], value, "the table" if name in _TABLES else name)
@@ -364,11 +365,11 @@ class Command(click.Command):
                     if name in of_parameter
                 )
                 try:
-                    return function(*arguments, **options)
+                    return function(*positional, **named)
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(_interrupted(function, given)) from None
 
-        return checked(check)
+        return check
 
 
 def _interrupted(call: Callable[..., Any], given: Mapping[str, object]) -> str:

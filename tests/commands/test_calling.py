@@ -178,7 +178,9 @@ def test_a_refused_promise_is_logged_and_filters_nothing(caplog):
     assert words in caplog.text
     with pytest.raises(DataError, match="the threshold: no cut-off could be promised from 6 label"):
         refladder.filter(rows, threshold=result.threshold)
-    with pytest.raises(UsageError, match=r"found an object of type Calibration; give its `\.threshold`"):
+    with pytest.raises(
+        UsageError, match=r"found an object of type Calibration; give its `\.threshold`"
+    ):
         refladder.filter(rows, threshold=result)
 
 
