@@ -14,7 +14,6 @@ from refladder.commands.options import subcommand
 from refladder.errors import UsageError
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import LOG, Log
-from refladder.session import Session
 from refladder.settings import LEAST_MASS
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def audit(
     from refladder.report.results import ShownList
 
     with Call(audit, locals(), table="") as call:
-        session = call.enter_context(Session(store))
+        session = call.session()
         rows = run(spec_of(call.given), session, Log())
         for row in rows:
             if (row["dimension"], row["measure"]) == (ALL, "unparsed") and row["value"]:

@@ -23,7 +23,6 @@ from refladder.loaders.data import Data
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
 from refladder.records import Sampling
 from refladder.report.log import LOG, Log
-from refladder.session import Session
 from refladder.settings import BuildSpec
 
 if TYPE_CHECKING:
@@ -130,7 +129,7 @@ def command(
         table = data.data()
     spec = with_contexts(spec, table, shared, human)
     session = spending.Spending(money)
-    named = str(chosen_writer(spec, session.notify, own=table.is_table()))
+    named = str(chosen_writer(spec, session.events, own=table.is_table()))
     spec = replace(
         spec,
         writer=named,
@@ -248,8 +247,8 @@ def build(
         else:
             table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
         spec = with_contexts(spec, table, shared, human)
-        session = call.enter_context(Session(store))
-        named = chosen_writer(spec, session.notify, own=table.is_table())
+        session = call.session()
+        named = chosen_writer(spec, session.events, own=table.is_table())
         call.given["writer"] = named
         spec = replace(spec, writer=named, config=call.config())
         report = run(spec, session, Log())

@@ -14,6 +14,8 @@ from refladder.errors import UsageError, redacted
 from refladder.files.frames import KINDS, Frame
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, Collected
+from refladder.report.log import Log
+from refladder.session import Session
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ class Call(ExitStack):
         self.frame = (
             None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
         )
+
+    def session(self) -> Session:
+        """Open the backends of the call."""
+        return self.enter_context(Session(self.given["store"], events=Log()))
 
     def folder(self) -> Path:
         """Make a temporary folder."""

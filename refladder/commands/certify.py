@@ -11,7 +11,6 @@ from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
-from refladder.session import Session
 from refladder.settings import LEAST_MASS
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def certify(
     from refladder.report.results import ShownDict
 
     with Call(certify, locals(), table="") as call:
-        session = call.enter_context(Session(store))
+        session = call.session()
         events = Log()
         certificate, checks = run(spec_of(call.given), session, events)
         log_lines(certificate["notes"])

@@ -24,7 +24,6 @@ from refladder.loaders.data import Data
 from refladder.metaeval import LEVELS, STATISTICS
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
 from refladder.report.log import LOG, Log, log_lines
-from refladder.session import Session
 from refladder.settings import Scoring
 
 if TYPE_CHECKING:
@@ -405,7 +404,7 @@ def evaluate(
         if recorded is not None:
             recorded = recorded.on([dimension.name for dimension in rated[0][1]])
         console.check_prompts(asked.prompts)
-        session = call.enter_context(Session(store))
+        session = call.session()
         backends = (judge, writer, ladders)
         spec = EvaluateSpec(
             benchmarks=rated,

@@ -29,7 +29,6 @@ from refladder.files.ladder_sets import load_ladders
 from refladder.files.tables import STANDARD, read_once
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
-from refladder.session import Session
 from refladder.settings import LEAST_MASS, Tables
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
     from refladder.scoring.columns import ScoreReport
+    from refladder.session import Session
     from refladder.settings import Given, ScoreSpec
 
 Table = TypeVar("Table")
@@ -332,7 +332,7 @@ def score(
             refuse_asking(spec.judgments_from, asking)
         if student is None:
             prepared = prepare(spec, Log())
-            report = score_rows(prepared, call.enter_context(Session(store)), Log())
+            report = score_rows(prepared, call.session(), Log())
             added = columns_of(replace(spec.asked, ladders=prepared.ladders))
         else:
             texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders

@@ -241,7 +241,6 @@ class Worker:
             opened.store or False,
             price_of=lambda *_: price,
             budget=self._budget,
-            notify=Silent().notice,
         )
         self._opened = False
         self._told: dict[str, float] = {}

@@ -34,7 +34,7 @@ from refladder.synth.checks import letters_of
 from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends import Backend
@@ -158,8 +158,8 @@ def with_contexts(
     )
 
 
-def chosen_writer(spec: BuildSpec, notify: Callable[[str], object], *, own: bool) -> str | Backend:
-    """Return the writer; a table of the user's own needs a name, and `notify` says what the built-in one is."""
+def chosen_writer(spec: BuildSpec, events: Events, *, own: bool) -> str | Backend:
+    """Return the writer; a table of the user's own needs a name, and a notice says what the built-in one is."""
     new = new_contexts(spec)
     unnamed = spec.shared and any(each.task == DOCUMENT and not each.text for each in new)
     by_people = sum(map(len, (spec.human or {}).values()))
@@ -171,7 +171,7 @@ def chosen_writer(spec: BuildSpec, notify: Callable[[str], object], *, own: bool
             "such as `refladder score TABLE --ladders general/reply`"
         )
     if needed and spec.writer == "builtin":
-        notify(STOCK)
+        events.notice(STOCK, once=True)
     return "builtin" if spec.writer is None else spec.writer
 
 

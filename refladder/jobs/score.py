@@ -211,11 +211,11 @@ def check_judge(
     two = "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
     asks_apart = session.dry_run and scorer.judge.wants_all
     if asks_apart and missing_line(scorer, prove(scorer, folder, ask=False)):
-        session.notify(two)
+        session.events.notice(two, once=True)
     try:
         checks = prove(scorer, folder, progress=progress)
     except AnswersAwaitedError:
-        session.notify(two)
+        session.events.notice(two, once=True)
         raise
     events.checked(checks)
     return checks

@@ -79,7 +79,7 @@ class Scorer:
     ) -> None:
         asked = chosen(Scoring, locals())
         opened = open_set(asked)
-        self._session = Session(store)
+        self._session = Session(store, events=Log())
         self._scorer = LadderScorer(self._session.open(judge, judge_options), opened, asked)
         words = {name.replace("_", "-"): name for name in Scorer.__init__.__annotations__}
         with in_call(words):

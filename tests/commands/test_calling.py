@@ -22,6 +22,7 @@ from refladder.errors import (
     in_call,
     option,
 )
+from refladder.report import log
 
 STORY = "demo/story"
 ROWS = [{"output_id": "a", "context_id": "story-01", "output": "A keeper wept."}]
@@ -222,7 +223,7 @@ def test_paid_judges_have_a_store_by_default(tmp_path, monkeypatch):
 
 
 def test_the_notice_of_a_judge_is_logged_once(caplog):
-    session._warn_once.cache_clear()
+    log.warn_once.cache_clear()
     for _ in range(2):
         refladder.score(ROWS, ladders=STORY)
     (notice,) = caplog.messages
