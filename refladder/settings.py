@@ -221,7 +221,7 @@ class BuildSpec:
     folder: Path
     contexts: Sequence[Context] = ()
     dimensions: Sequence[Dimension] = ()
-    writer: str | Backend | None = "builtin"
+    writer: str | Backend | None = None
     writer_options: Mapping[str, object] | None = None
     rungs: int = 5
     sampling: Sampling = field(default_factory=Sampling)
