@@ -162,8 +162,9 @@ def _as_in_a_call(declared: Iterable[Option], values: Mapping[str, Any]) -> dict
     """Return the values of options under the names that the call gives them, with the options of all backends."""
     given = {each.parameter: values[each.name] for each in declared if not each.backends}
     for role in ("judge", "writer"):
-        if f"{role}_options" in given and given[role] is not None:
-            given[f"{role}_options"] = backend_options(given[role], given[f"{role}_options"])
+        if f"{role}_options" in given:
+            name = given[role] or "builtin"
+            given[f"{role}_options"] = backend_options(name, given[f"{role}_options"])
     return given
 
 
