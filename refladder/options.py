@@ -485,6 +485,7 @@ OPTIONS: dict[str, Option] = {
         score_column=Option(
             "Column of --scores with the scores of a dimension. Repeatable. Default: "
             "DIMENSION_score, else DIMENSION, else score.",
+            parameter="score_columns",
             pairs="text",
             metavar="DIMENSION=COLUMN",
             rare=True,

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal, Protocol, Self, TypeVar
 
+from refladder.typed import checked_record
+
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
 YES, NO = "yes", "no"
@@ -68,6 +70,7 @@ def record(schema: str = "") -> Callable[[type[T]], type[T]]:
 
 
 @record("dimension/1")
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
     """A quality that texts are rated on.
@@ -82,6 +85,7 @@ class Dimension:
 
 
 @record("context/1")
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The subject of texts: an article, a dialogue so far, a story idea, a set of triples."""
@@ -124,6 +128,7 @@ class ContextDigest:
 
 
 @record("output/1")
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """A text that a system wrote for a context. It holds no human score: gold cannot leak into a judgment."""
@@ -172,6 +177,7 @@ class Benchmark:
 
 
 @record()
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """How texts are drawn from a writer.

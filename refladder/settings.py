@@ -6,6 +6,7 @@ Options of a command, parameters of a call, the task of a worker and the signatu
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,7 +15,7 @@ from refladder.errors import UsageError, option
 from refladder.records import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -28,6 +29,8 @@ STATED = re.compile(r"stated(?::([1-9]\d{0,2}))?", re.ASCII)
 # Rules for stated probabilities.
 LINEAR = "ladder-sum", "mean-difference", "expected-grade"
 Settings = TypeVar("Settings")
+# The arguments of a call by name, or the options of a command under the same names; a job makes its settings of them.
+Given = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +54,9 @@ class Scale:
     rule: str = "ladder-sum"
     weights: Mapping[str, float] = field(default_factory=dict)
     least_mass: float = LEAST_MASS
+
+    def __post_init__(self) -> None:
+        check_asking(least_mass=self.least_mass)
 
 
 class _Answered:
@@ -215,7 +221,7 @@ class BuildSpec:
     folder: Path
     contexts: Sequence[Context] = ()
     dimensions: Sequence[Dimension] = ()
-    writer: str | Backend | None = "builtin"
+    writer: str | Backend | None = None
     writer_options: Mapping[str, object] | None = None
     rungs: int = 5
     sampling: Sampling = field(default_factory=Sampling)
@@ -277,12 +283,15 @@ def check_asking(*, least_mass: float, answers: int | str = 0) -> None:
         raise UsageError(f"{option('answers')}={answers}: must be 0 or more")
 
 
-def chosen(kind: type[Settings], given: Mapping[str, Any]) -> Settings:
-    """Return settings from the parameters of a call; None means the default, and a path may be text."""
+def chosen(kind: type[Settings], given: Given) -> Settings:
+    """Return settings from what is given; None means the default, and a path may be text."""
     values = {}
     for each in fields(kind):  # type: ignore[arg-type]
         value = given.get(each.name)
         if value is not None:
-            is_path = str(each.type).startswith("Path") and isinstance(value, str)
-            values[each.name] = Path(value) if is_path else value
+            if str(each.type).startswith("Path") and isinstance(value, str):
+                value = Path(value)
+            elif each.type in {"str", "str | None"}:
+                value = str(value)
+            values[each.name] = value
     return kind(**values)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from refladder.backends.protocol import Backend, Streaming, Wrapper, in_batches, in_order, whole
 from refladder.errors import UnknownNameError, UsageError, option
 from refladder.registry import Entry, find, names
+from refladder.typed import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -70,6 +71,7 @@ _SERVERS = {
 _ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
+@checked
 def connect(name: str, **options: str) -> Backend:
     """Open a backend by name: `builtin`, `hf:ORG/MODEL`, `scripted:PATH`, or one that an installed package registers.
 

@@ -14,6 +14,8 @@ from refladder.errors import UsageError, redacted
 from refladder.files.frames import KINDS, Frame
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, Collected
+from refladder.report.log import Log
+from refladder.session import Session
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -40,6 +42,10 @@ class Call(ExitStack):
         self.frame = (
             None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
         )
+
+    def session(self) -> Session:
+        """Open the backends of the call."""
+        return self.enter_context(Session(self.given["store"], events=Log()))
 
     def folder(self) -> Path:
         """Make a temporary folder."""
@@ -80,15 +86,6 @@ class Call(ExitStack):
             for name, value in self.given.items()
         }
         return {"command": self.command, "refladder": __version__, "options": redacted(options)}
-
-
-def check_paths(**judgments: object) -> None:
-    """Check that judgments are named by their path, not given as rows."""
-    for name, value in judgments.items():
-        if not isinstance(value, str | Path):
-            raise UsageError(
-                f"{name} must be the path of a judgments file of `score`, found {type(value).__name__}"
-            )
 
 
 def record_or_path(value: str | Path | Record) -> Path | Record:

@@ -20,7 +20,6 @@ from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
 from refladder.records import Sampling
 from refladder.report.log import Log, log_lines
 from refladder.report.summary import low_mass_lines
-from refladder.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -199,7 +198,7 @@ def compete(
         folder_of_prompts = None if prompts is None else Path(prompts)
         console.check_prompts(folder_of_prompts)
         task = open_task_prompt(prompt, prompt_text)
-        session = call.enter_context(Session(store))
+        session = call.session()
         spec = ContestSpec(
             criteria=criteria_of(criteria, worst or {}, best or {}, weights or {}),
             instances=read_instances(call.source({*task.names, id or "id"}), task, id_column=id),

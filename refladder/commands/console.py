@@ -148,13 +148,14 @@ def say(text: str, *, err: bool = False, nl: bool = True, hide: bool = True) -> 
     click.echo(printable(text, hide=hide), err=err, nl=nl)
 
 
-def notify(text: str, *, warns: bool = False) -> None:
-    """Print a notice on standard error; with --quiet only one that warns."""
-    if warns or not silent():
+def notify(text: str, *, warns: bool = False, once: bool = False) -> None:
+    """Print a notice on standard error, with --quiet only one that warns; `once` prints it the first time only."""
+    if once:
+        say_once(text, warns=warns)
+    elif warns or not silent():
         say(text, err=True)
 
 
-# Prints a notice the first time only.
 say_once = functools.cache(notify)
 
 

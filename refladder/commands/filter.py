@@ -129,9 +129,6 @@ def filter(  # noqa: A001  the name of the command
 
     with Call(filter, locals()) as call:
         asked = chosen(Filtering, call.given)
-        asked = replace(
-            asked, rejected=asked.rejected and str(asked.rejected), unscored=str(unscored)
-        )
         condition = condition_of(asked)
         if call.frame is None:
             tables = Tables(source=call.source(), out=call.out(out))

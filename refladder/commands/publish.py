@@ -125,6 +125,6 @@ def publish(
     from refladder.jobs.publish import run
 
     with Call(publish, locals(), table="") as call:
-        done = run(chosen(Publishing, {**call.given, "ladders": str(ladders)}), Log())
+        done = run(chosen(Publishing, call.given), Log())
         log_lines(done.notices)
         return done

@@ -49,7 +49,7 @@ from refladder.scoring.judge_check import judge_checks
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import comparison_of, rung_questions, rung_side
 from refladder.scoring.stated import Stated, check_orders
-from refladder.settings import Asking
+from refladder.settings import Asking, Given, chosen
 from refladder.synth.checks import same_text
 from refladder.trust import certificate as trust
 from refladder.version import __version__
@@ -97,18 +97,26 @@ class RungsSpec:
             yield
 
 
-def certify_spec(ladders: str | Path | LadderSet, asking: Asking) -> RungsSpec:
+def spec_of(given: Given) -> RungsSpec:
     """Return the settings for a set without its certificate; a folder gets a new one, and a file of judgments."""
+    asking = asking_of(given)
+    ladders, folder = given["ladders"], None
+    if isinstance(ladders, LadderSet):
+        opened = replace(ladders, certificate=None)
+    else:
+        opened = load_ladders(ladders, certified=False)
+        if str(ladders) not in published_names() and Path(ladders).is_dir():
+            folder = Path(ladders)
+            asking = replace(asking, judgments=asking.judgments or folder / JUDGMENTS)
+    return chosen(RungsSpec, {**given, "ladders": opened, "asking": asking, "folder": folder})
+
+
+def asking_of(given: Given) -> Asking:
+    """Return how a judge of rungs is asked; every template of the user's folder is checked."""
+    asking = chosen(Asking, given)
     if asking.prompts is not None:
         check_folder(asking.prompts)
-    if isinstance(ladders, LadderSet):
-        return RungsSpec(ladders=replace(ladders, certificate=None), asking=asking)
-    opened = load_ladders(ladders, certified=False)
-    path = Path(ladders)
-    if str(ladders) in published_names() or not path.is_dir():
-        return RungsSpec(ladders=opened, asking=asking)
-    asking = replace(asking, judgments=asking.judgments or path / JUDGMENTS)
-    return RungsSpec(ladders=opened, asking=asking, folder=path)
+    return asking
 
 
 def rehearse(spec: RungsSpec, session: Session) -> int:

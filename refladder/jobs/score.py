@@ -28,23 +28,24 @@ from refladder.files.tables import (
 from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_items
 from refladder.prompts import check_folder
 from refladder.records import Output
-from refladder.scoring.columns import Columns, weights_for
+from refladder.scoring.columns import OVERALL, Columns, overall_column, weights_for
 from refladder.scoring.judge_check import missing_line, prove
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.recorded import read_recorded
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Item, LadderScorer, batches
 from refladder.scoring.stated import check_orders
+from refladder.settings import ScoreSpec, Scoring, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.events import Events
     from refladder.records import JudgeCheck, Progress
     from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
     from refladder.session import Session
-    from refladder.settings import ScoreSpec, Scoring
+    from refladder.settings import Given, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +60,23 @@ class Prepared:
     mapped: Mapped
     recorded: Recorded | None
     rows: int | None
+
+
+def spec_of(given: Given, tables: Tables, config: Mapping[str, Any] | None) -> ScoreSpec:
+    """Return the settings of a run; judgments are stored beside an output file, if no other file is named."""
+    recorded = given["judgments_from"]
+    recorded = (recorded,) if isinstance(recorded, str | Path) else recorded or ()
+    judgments, out = given["judgments"], tables.out
+    if judgments is None and not recorded and not (out == STANDARD or isinstance(out, Collected)):
+        judgments = None if is_device(Path(out)) else f"{out}.judgments.jsonl"
+    changed = {
+        "asked": chosen(Scoring, given),
+        "tables": tables,
+        "judgments_from": tuple(map(str, recorded)),
+        "judgments": judgments,
+        "config": config,
+    }
+    return chosen(ScoreSpec, {**given, **changed})
 
 
 def run(spec: ScoreSpec, session: Session, events: Events) -> ScoreReport:
@@ -77,6 +95,8 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
     many files check the rows.
     """
     ladders = open_set(spec.asked)
+    if not spec.is_part:
+        _explain_overall(spec.asked, ladders, events)
     mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=bool(ladders.anchors))
     recorded = None
     if spec.judgments_from:
@@ -90,6 +110,16 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
         with_ladders = None if spec.is_part else ladders
         rows = check_input(spec.tables, mapped, with_ladders, recorded, events)
     return Prepared(spec=spec, ladders=ladders, mapped=mapped, recorded=recorded, rows=rows)
+
+
+def _explain_overall(asked: Scoring, ladders: LadderSet, events: Events) -> None:
+    """Say which column is the weighted score, where a dimension has the name `overall`."""
+    dimensions = choose_dimensions(ladders.dimensions, asked.dimensions)
+    if len(dimensions) > 1 and (weighted := overall_column(dimensions)) != OVERALL[0]:
+        events.notice(
+            f"{OVERALL[0]} is the score on the dimension 'overall'; the weighted score is {weighted}",
+            warns=True,
+        )
 
 
 def open_set(asked: Scoring) -> LadderSet:
@@ -181,11 +211,11 @@ def check_judge(
     two = "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
     asks_apart = session.dry_run and scorer.judge.wants_all
     if asks_apart and missing_line(scorer, prove(scorer, folder, ask=False)):
-        session.notify(two)
+        session.events.notice(two, once=True)
     try:
         checks = prove(scorer, folder, progress=progress)
     except AnswersAwaitedError:
-        session.notify(two)
+        session.events.notice(two, once=True)
         raise
     events.checked(checks)
     return checks
@@ -215,8 +245,8 @@ def write_settings(
     write_json(Path(f"{out}.run.json"), {**spec.config, **found})
 
 
-def text_items(spec: ScoreSpec, texts: Sequence[str]) -> list[Item]:
-    """Return texts of one context as items to score, and check them before a judge is opened."""
+def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[Item]]:
+    """Return the ladder set, and texts of one context as items to score, checked before a judge is opened."""
     ladders, context_id = open_set(spec.asked), spec.context_id
     context_ids = {context for context, _ in ladders.ladders}
     if ladders.anchors:
@@ -234,15 +264,16 @@ def text_items(spec: ScoreSpec, texts: Sequence[str]) -> list[Item]:
     for number, text in enumerate(texts, start=1):
         output = Output(id=f"text {number}", context_id=context_id, system="", text=text)
         items.append(Item(Row("", {}), output if text.strip() else None, EMPTY))
-    return items
+    return ladders, items
 
 
 def score_texts(
-    spec: ScoreSpec, items: Sequence[Item], session: Session, events: Events
+    spec: ScoreSpec, ladders: LadderSet, items: Sequence[Item], session: Session, events: Events
 ) -> tuple[LadderScorer, list[dict[str, Any]]]:
     """Score texts and store nothing; return the scorer, which has the counts, and the columns of each text."""
+    _explain_overall(spec.asked, ladders, events)
     judge = session.open(spec.judge, spec.judge_options)
-    scorer = LadderScorer(judge, open_set(spec.asked), spec.asked)
+    scorer = LadderScorer(judge, ladders, spec.asked)
     report_check(scorer, session.checks_of(spec.judge), events)
     with JudgmentLog(None, scorer.run) as log:
         scores = scorer.score(items, log)

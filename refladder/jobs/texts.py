@@ -16,6 +16,7 @@ from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, chosen
+from refladder.typed import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,6 +59,7 @@ class Scorer:
         BackendUnavailableError: the judge cannot be opened.
     """
 
+    @checked
     def __init__(
         self,
         *,
@@ -77,7 +79,7 @@ class Scorer:
     ) -> None:
         asked = chosen(Scoring, locals())
         opened = open_set(asked)
-        self._session = Session(store)
+        self._session = Session(store, events=Log())
         self._scorer = LadderScorer(self._session.open(judge, judge_options), opened, asked)
         words = {name.replace("_", "-"): name for name in Scorer.__init__.__annotations__}
         with in_call(words):
@@ -109,6 +111,7 @@ class Scorer:
         """Return everything that determines a score, in one line; every `Score` has it."""
         return self._scorer.report.signature
 
+    @checked
     def score(
         self,
         texts: Sequence[str | None],
@@ -141,8 +144,6 @@ class Scorer:
             UnknownNameError: no such dimension.
             BackendError: the judge failed as a whole.
         """
-        if isinstance(texts, str):
-            raise UsageError("texts must be a list of texts, found one string; put it in a list")
         if dimension is not None:
             choose_dimensions(self._scorer.dimensions, [dimension])
         if context_id is None and context is None and self.needs_contexts:
@@ -164,6 +165,7 @@ class Scorer:
             scored = self._scorer.score(list(items(rows, mapped, check_ids=False)), log)
         return [score for row in scored for score in row if dimension in (None, score.dimension)]
 
+    @checked
     def overall(self, scores: Sequence[Score]) -> list[float | None]:
         """Return the weighted score of each text over its dimensions, between 0 and 1: the column `overall_score` of a table.
 

@@ -25,6 +25,7 @@ from refladder.metaeval.correlation import (
 )
 from refladder.metaeval.intervals import jackknife_interval, leave_out
 from refladder.metaeval.levels import Correlation, average_over_contexts, correlate_level
+from refladder.typed import checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -181,6 +182,7 @@ def build_grid(
     )
 
 
+@checked
 def evaluate_method(
     benchmark: Benchmark,
     scores: Mapping[tuple[str, str], float | None],

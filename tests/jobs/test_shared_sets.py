@@ -90,8 +90,8 @@ def scored_rows(write_jsonl, tmp_path):
     """The scored rows of a table, with the notices of the run; the judge is asked about the rows alone."""
 
     class Told(Silent):
-        def notice(self, text, *, warns=False):
-            del warns
+        def notice(self, text, *, warns=False, once=False):
+            del warns, once
             notices.append(text)
 
     notices = []
