@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> int:
     """Judge every pair of rungs of every ladder in SET in both orders, and report whether the ladders rise.
 
-    The verdict (pass, rewrite, drop or refuse) on every rung, level and dimension is stored as certificate.json in the
+    The verdict (pass, untested, rewrite, drop or refuse) on every rung, level and dimension is stored as certificate.json in the
     folder of SET. Scores name it in their signature. For a shipped or published set, the certificate is only printed.
 
     Run the same command again to resume an interrupted run. Exit code 3: the verdict is refuse, or some judgments are
@@ -56,7 +56,7 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
         refladder certify demo/story --dry-run
     """
     from refladder.jobs.certify import rehearse, run, spec_of
-    from refladder.trust.certificate import REFUSE
+    from refladder.trust.certificate import REFUSE, UNTESTED
 
     session = spending.Spending(money)
     spec = spec_of(given)
@@ -76,8 +76,8 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
         )
         console.notify(where)
         console.tell_spent(session.spent())
-    refused = certificate["verdict"] == REFUSE or certificate["counts"]["unparsed"] > 0
-    return console.UNSCORED if refused else 0
+    unread = certificate["counts"]["unparsed"] > 0 and certificate["verdict"] != UNTESTED
+    return console.UNSCORED if certificate["verdict"] == REFUSE or unread else 0
 
 
 def print_certificate(certificate: Mapping[str, Any]) -> None:
