@@ -9,6 +9,7 @@ import operator
 import random
 import re
 from array import array
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -68,6 +69,29 @@ class Good:
         if value is None or value == "" or value != value:  # noqa: PLR0124
             return None
         return str(value).lower() if type(value) is bool else str(value)
+
+    def notes(self, labels: Sequence[float | str]) -> list[str]:
+        """Return which words are labels, how many rows have each, and which are probably slips of one word."""
+        if self.number is not None:
+            return []
+        counts = sorted(Counter(map(str, labels)).items())
+        words = [
+            f"{word!r} {count:,}{' (good)' if good else ''}"
+            for (word, count), good in zip(
+                counts, self.meets([word for word, _ in counts]), strict=True
+            )
+        ]
+        notes = [f"labels: {', '.join(words)}"]
+        alike: dict[str, list[str]] = {}
+        for word, _ in counts:
+            alike.setdefault(word.strip().casefold(), []).append(word)
+        notes += [
+            f"{' and '.join(map(repr, each))} differ in case or spaces only, and count as different labels; write them "
+            "alike if this is a slip"
+            for each in alike.values()
+            if len(each) > 1
+        ]
+        return notes
 
     def meets(self, labels: Sequence[float | str]) -> BoolArray:
         """Return which labels meet the condition."""

@@ -446,6 +446,19 @@ def test_a_strict_promise_needs_contexts_and_allows_for_one_that_is_wholly_bad(
     assert other in fails(2, f"{rows} --precision 0.9 --plan")
 
 
+def test_labels_that_differ_in_case_or_spaces_are_named(command, write_jsonl):
+    rows = [{**row, "rating": "gut"} for row in whole(45, 1)]
+    for row in rows[:5]:
+        row["rating"] = "Gut"
+    rows[5]["rating"] = "schlecht"
+    done = command(
+        f"calibrate {write_jsonl(rows)} --label rating --good =gut --by clarity_score --precision 0.8"
+    )
+    assert "Note: labels: 'Gut' 5, 'gut' 39 (good), 'schlecht' 1\n" in done.err
+    alike = "'Gut' and 'gut' differ in case or spaces only, and count as different labels; write them alike if this is a slip"
+    assert alike in done.err
+
+
 def test_several_labels_of_a_context_do_not_cover_rare_contexts(command, write_jsonl):
     done = command(f"calibrate {write_jsonl(whole(20, 3))} {PROMISE}")
     rare = "A kind of context rarer than 1 in 20 that fools the judge as a whole is not covered: label one row of each "
