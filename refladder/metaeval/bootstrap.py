@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # Smallest number of contexts for an interval of a mean difference.
 LEAST_CONTEXTS = 10
+# Most contexts for which all swaps are made.
+MOST_EXACT = 16
 _ROUNDING = 1e-12
 # A draw has no variance if it has less than this part of the variance of all differences: the rest is rounding.
 _NO_VARIANCE = 1e-9
@@ -188,7 +190,8 @@ def mean_difference(
     The interval holds both the studentised bootstrap over contexts and Student's t. From LEAST_CONTEXTS contexts on, it
     covers .92 to .97, and .89 where 70 % of ten differences are 0 (bench/results/compare.md); it is then usually 1 to
     1.5 times as long as Student's, and many times in the rare case of a few differences far apart among many zeros. The
-    p-value is that of the paired permutation test, two-sided: the systems swap their values in random contexts.
+    p-value is that of the paired permutation test, two-sided: the systems swap their values in all
+    choices of up to MOST_EXACT contexts, and in random ones of more.
 
     Source: Efron and Tibshirani 1993, An Introduction to the Bootstrap, section 12.5 (interval), 15.2 (test).
 
@@ -219,9 +222,12 @@ def mean_difference(
     if not contexts:
         return MeanDifference(None, None, None, None, 0)
     mean = float(differences.mean())
-    signs = 1.0 - 2.0 * draw_swaps(contexts, permutations, seed)
+    exact = contexts <= MOST_EXACT
+    swaps = all_swaps(contexts) if exact else draw_swaps(contexts, permutations, seed)
     largest = float(np.abs(differences).max()) or 1.0
-    p = permutation_p_value(mean / largest, signs @ (differences / largest) / contexts)
+    permuted = (1.0 - 2.0 * swaps) @ (differences / largest) / contexts
+    # All swaps have the one without a swap among them, which random ones add.
+    p = permutation_p_value(mean / largest, permuted[1:] if exact else permuted)
     error = float(differences.std(ddof=1)) / contexts**0.5 if contexts > 1 else 0.0
     if contexts < LEAST_CONTEXTS or error <= _ROUNDING * largest:
         return MeanDifference(mean, None, None, p, contexts)
@@ -240,6 +246,11 @@ def mean_difference(
     low = mean - max(float(highest), student) * error
     high = mean - min(float(lowest), -student) * error
     return MeanDifference(mean, low, high, p, contexts)
+
+
+def all_swaps(contexts: int) -> BoolArray:
+    """Return every choice of contexts to swap, the one without a swap first: shape (2 ** contexts, contexts)."""
+    return (np.arange(2**contexts)[:, np.newaxis] >> np.arange(contexts)) % 2 == 1
 
 
 def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolArray:
