@@ -250,7 +250,8 @@ def mean_difference(
 
 def all_swaps(contexts: int) -> BoolArray:
     """Return every choice of contexts to swap, the one without a swap first: shape (2 ** contexts, contexts)."""
-    return (np.arange(2**contexts)[:, np.newaxis] >> np.arange(contexts)) % 2 == 1
+    bits = np.arange(2**contexts)[:, np.newaxis] >> np.arange(contexts)
+    return (bits % 2).astype(np.bool_)
 
 
 def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolArray:
