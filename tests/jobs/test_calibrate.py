@@ -479,6 +479,29 @@ def test_the_order_of_the_rows_changes_no_share():
     assert shares(rows[::-1]) == pytest.approx(shares(rows), abs=1e-9)
 
 
+@pytest.mark.parametrize("ids", [True, False])
+def test_the_sample_of_a_long_table_does_not_depend_on_the_order_of_its_rows(write_jsonl, ids):
+    draws = np.random.default_rng(4)
+    rows = [
+        {"output_id": str(n), "context": f"c{n % 700}", "output": "w " * int(draws.integers(1, 40)), "score": 1.0}
+        for n in range(6000)
+    ]  # fmt: skip
+    # A third of the rows are copies of one row.
+    rows[4000:] = [{**row, "context": "c", "output": "w"} for row in rows[4000:]]
+    if not ids:
+        rows = [{name: row[name] for name in ("context", "output", "score")} for row in rows]
+
+    def sample(table, name):
+        pool = read_pool(LabelledTable(source=str(write_jsonl(table, name)), by="score"))
+        return sorted(texts[1:] for texts in pool.sample)
+
+    found = sample(rows, "one.jsonl")
+    assert len(found) == 2000
+    assert sample(rows[::-1], "two.jsonl") == found
+    # The standard deviation of this share is .0086 (hypergeometric: sqrt(2/9 / 2000 * 2/3)).
+    assert sum(texts == ("c", "w") for texts in found) / 2000 == pytest.approx(1 / 3, abs=0.03)
+
+
 def test_looks_are_counted_for_each_column(looks, tmp_path):
     tone = "--by tone_score"
     assert [looks(40)[0], looks(40, tone)[0], looks(60)[0]] == [1, 1, 2]
