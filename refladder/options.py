@@ -702,8 +702,8 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         resamples=Option(
-            "Number of permutations per test against --reference. Default: chosen from the number "
-            "of tests.",
+            "Number of permutations per test against --reference, for more than 16 contexts; up to 16 "
+            "have all permutations. Default: chosen from the number of tests.",
             type=int,
             at_least=1,
             rare=True,

@@ -362,7 +362,7 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int, look: int
 def _fewest(
     promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen: int
 ) -> tuple[int, int] | None:
-    """Return the fewest labels and units above a candidate for its look; None if so many good labels are unlikely now.
+    """Return the fewest labels and units above a candidate for its look; None if these good labels are unlikely.
 
     Labels of rows above a candidate show nothing about looser ones, which are left out.
     """
@@ -431,7 +431,7 @@ def _notes(
     effective: float,
     strict: bool,
 ) -> list[str]:
-    notes = []
+    notes = condition.notes(pool.labels)
     if not good.any():
         values = [value for value in pool.labels if not isinstance(value, str)]
         between = f": they are between {min(values):g} and {max(values):g}" if values else ""

@@ -26,6 +26,7 @@ from refladder.metaeval.agreement import (
     evaluate_method,
     human_means,
 )
+from refladder.metaeval.bootstrap import MOST_EXACT
 from refladder.metaeval.correction import holm, permutations_for
 from refladder.metaeval.correlation import check_name
 from refladder.methods.contract import LADDER, MethodSettings
@@ -63,6 +64,7 @@ class Protocol:
     `levels` and `statistics` name the correlations, `constant` the convention for contexts with constant ratings or
     scores (see `refladder.metaeval.agreement.evaluate_method`). Every method is tested against the method `reference`
     with `resamples` permutations, drawn with `seed`; None chooses the number of permutations by the number of tests.
+    Up to 16 contexts have all permutations, so that their p-values are exact.
 
     `baselines` says which surface measures are shown beside the methods: `best`, the best of them as one row, or `all`.
     A surface measure that is the `reference` is shown as well. With `against_best`, every method is tested against the
@@ -429,7 +431,10 @@ def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol)
             f"{benchmark.name}: some outputs have no system, so there is no correlation between systems; name the "
             "systems in a column 'system'"
         )
-    few = None if protocol.resamples is None else few_permutations(rows, protocol.resamples)
+    few = None
+    contexts = len({output.context_id for output in benchmark.outputs})
+    if protocol.resamples is not None and contexts > MOST_EXACT:
+        few = few_permutations(rows, protocol.resamples)
     return limits if few is None else [*limits, few]
 
 

@@ -446,6 +446,19 @@ def test_a_strict_promise_needs_contexts_and_allows_for_one_that_is_wholly_bad(
     assert other in fails(2, f"{rows} --precision 0.9 --plan")
 
 
+def test_labels_that_differ_in_case_or_spaces_are_named(command, write_jsonl):
+    rows = [{**row, "rating": "gut"} for row in whole(45, 1)]
+    for row in rows[:5]:
+        row["rating"] = "Gut"
+    rows[5]["rating"] = "schlecht"
+    done = command(
+        f"calibrate {write_jsonl(rows)} --label rating --good =gut --by clarity_score --precision 0.8"
+    )
+    assert "Note: labels: 'Gut' 5, 'gut' 39 (good), 'schlecht' 1\n" in done.err
+    alike = "'Gut' and 'gut' differ in case or spaces only, and count as different labels; write them alike if this is a slip"
+    assert alike in done.err
+
+
 def test_several_labels_of_a_context_do_not_cover_rare_contexts(command, write_jsonl):
     done = command(f"calibrate {write_jsonl(whole(20, 3))} {PROMISE}")
     rare = "A kind of context rarer than 1 in 20 that fools the judge as a whole is not covered: label one row of each "
@@ -464,6 +477,29 @@ def test_the_order_of_the_rows_changes_no_share():
         return [*found["good_share_with_scores"].values(), found["surface"]["kept_share"]]
 
     assert shares(rows[::-1]) == pytest.approx(shares(rows), abs=1e-9)
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_the_sample_of_a_long_table_does_not_depend_on_the_order_of_its_rows(write_jsonl, ids):
+    draws = np.random.default_rng(4)
+    rows = [
+        {"output_id": str(n), "context": f"c{n % 700}", "output": "w " * int(draws.integers(1, 40)), "score": 1.0}
+        for n in range(6000)
+    ]  # fmt: skip
+    # A third of the rows are copies of one row.
+    rows[4000:] = [{**row, "context": "c", "output": "w"} for row in rows[4000:]]
+    if not ids:
+        rows = [{name: row[name] for name in ("context", "output", "score")} for row in rows]
+
+    def sample(table, name):
+        pool = read_pool(LabelledTable(source=str(write_jsonl(table, name)), by="score"))
+        return sorted(texts[1:] for texts in pool.sample)
+
+    found = sample(rows, "one.jsonl")
+    assert len(found) == 2000
+    assert sample(rows[::-1], "two.jsonl") == found
+    # The standard deviation of this share is .0086 (hypergeometric: sqrt(2/9 / 2000 * 2/3)).
+    assert sum(texts == ("c", "w") for texts in found) / 2000 == pytest.approx(1 / 3, abs=0.03)
 
 
 def test_looks_are_counted_for_each_column(looks, tmp_path):

@@ -470,8 +470,7 @@ def test_the_command_shows_differences_in_their_own_table(command, scores_in):
     line = f"{ON_STORY} --scores {partly} --judge builtin --reference partly"
     done = command(f"{line} --format markdown")
     assert done.code == 3
-    few = "--resamples 20 is few for 2 corrected tests: no corrected p-value can be below 0.095; give at"
-    assert few in done.err
+    assert "--resamples" not in done.err  # 8 contexts have all permutations
     assert (
         "- contexts: contexts that the value is computed from; methods may differ in them, and --reference METHOD "
         "compares methods on common ones\n"
