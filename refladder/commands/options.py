@@ -6,7 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -233,34 +233,6 @@ def backend_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
     kind = name.partition(":")[0]
     for_all = {} if context is None else context.meta.get(FOR_BACKENDS, {}).get(kind, {})
     return {**for_all, **{key.replace("-", "_"): value for key, value in given.items()}}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeOptions:
-    """The judge."""
-
-    judge: str | None
-    judge_options: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        """Return its name, `builtin` if none is given."""
-        return "builtin" if self.judge is None else self.judge
-
-    @property
-    def options(self) -> dict[str, str]:
-        """Return its options, and those of the command for every backend of its kind."""
-        return backend_options(self.name, self.judge_options)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CriteriaOptions:
-    """Criteria by name: their descriptions, both ends of their scales, and their weights."""
-
-    criteria: Mapping[str, str]
-    worst: Mapping[str, str]
-    best: Mapping[str, str]
-    weights: Mapping[str, float]
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
