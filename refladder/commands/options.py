@@ -142,7 +142,9 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
             for record, kind in records.items():
                 if kind is dict:
                     made[record] = _as_in_a_call(declared, values)
-                    others = {name: value for name, value in others.items() if name in named}
+                    # The format of a table is an option `given`.
+                    kept = named.keys() - records.keys()
+                    others = {name: value for name, value in others.items() if name in kept}
                     continue
                 chosen = {field: values[name] for name, field in taken[record].items()}
                 made[record] = kind(**chosen)
