@@ -97,6 +97,15 @@ def command(
     if page is not None:
         with atomic(page) as stream:
             stream.write(review_page(read_run(out)).encode())
+    _print(contest, as_json=as_json)
+    console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
+    console.tell_spent(session.spent())
+    unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
+    return console.UNSCORED if contest.failures or unparsed else 0
+
+
+def _print(contest: Contest, *, as_json: bool) -> None:
+    """Print the standings, and on standard error what is missing."""
     if as_json:
         for standing in contest.standings:
             if standing.row is None:
@@ -112,10 +121,6 @@ def command(
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
     # Each trial has both orders.
     console.say_lines(low_mass_lines(contest.low_mass, 2 * len(contest.trials)))
-    console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
-    console.tell_spent(session.spent())
-    unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
-    return console.UNSCORED if contest.failures or unparsed else 0
 
 
 @command.call
