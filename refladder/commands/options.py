@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sized
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -19,7 +19,7 @@ from refladder.options import OF_BACKENDS, OPTIONS, Option
 from refladder.typed import argument_check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 _Function = Callable[..., Any]
 P = ParamSpec("P")
@@ -192,7 +192,9 @@ def given_arguments(
     for name, value in given.items():
         option = of_parameter.get(name)
         default = None if option is None else option.default
-        empty = value is None or value is False or (isinstance(value, Sized) and not len(value))
+        empty = (
+            value is None or value is False or (isinstance(value, Sequence | Mapping) and not value)
+        )
         # A data frame cannot be compared with a default.
         if not empty and (default is None or value != default):
             yield name, option
