@@ -59,6 +59,7 @@ def argument_check(
     parameters = inspect.signature(function).parameters
     kinds = {name: _kinds(each.annotation) for name, each in parameters.items()}
     others = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
+    texts = {name for name, allowed in kinds.items() if _PLAIN["str"] in allowed}
 
     def check(
         arguments: tuple[Any, ...], named: dict[str, Any]
@@ -67,10 +68,13 @@ def argument_check(
         positional = list(arguments)
         for place, (name, value) in enumerate(zip(kinds, arguments, strict=False)):
             positional[place] = _taken(name, value, kinds[name])
-        given = {}
+        given = named
         for name, value in named.items():
+            # Most arguments are plain texts, and a record is made for every row.
+            if type(value) is str and name in texts:
+                continue
             known = kinds.get(name) or kinds.get(*others or ("",))
-            given[name] = _taken(name, value, known or ())
+            given = {**given, name: _taken(name, value, known or ())}
         return tuple(positional), given
 
     return check
