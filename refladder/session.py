@@ -54,8 +54,8 @@ class Session:
     """The backends of one command or call. Each is opened once; `close` closes the response stores.
 
     `store` is the file of the response store; None for the default (REFLADDER_STORE, else a file in the cache folder
-    for backends that cost money or have a budget); False for none. `price_of` gets a backend's name. `events` are told
-    once in a process what there is to know of a backend.
+    for backends that cost money or have a budget); False for none. `price_of` gets a backend's name. `events` gets
+    the notice of a backend, once in a process.
     """
 
     def __init__(

@@ -59,6 +59,7 @@ def argument_check(
     parameters = inspect.signature(function).parameters
     kinds = {name: _kinds(each.annotation) for name, each in parameters.items()}
     others = [name for name, each in parameters.items() if each.kind is each.VAR_KEYWORD]
+    texts = {name for name, allowed in kinds.items() if _PLAIN["str"] in allowed}
 
     def check(
         arguments: tuple[Any, ...], named: dict[str, Any]
@@ -67,10 +68,13 @@ def argument_check(
         positional = list(arguments)
         for place, (name, value) in enumerate(zip(kinds, arguments, strict=False)):
             positional[place] = _taken(name, value, kinds[name])
-        given = {}
+        given = named
         for name, value in named.items():
+            # Most arguments are plain texts, and a record is made for every row.
+            if type(value) is str and name in texts:
+                continue
             known = kinds.get(name) or kinds.get(*others or ("",))
-            given[name] = _taken(name, value, known or ())
+            given = {**given, name: _taken(name, value, known or ())}
         return tuple(positional), given
 
     return check
@@ -166,8 +170,8 @@ def _generic(name: str, inside: list[ast.expr]) -> _Kind:
             "tuples",
             lambda value: isinstance(value, tuple) and len(value) == len(items),
             lambda name, value: tuple(
-                _taken(f"an item of {name}", item, kinds)
-                for item, kinds in zip(value, items, strict=True)
+                _taken(f"item {number} of {name}", item, kinds)
+                for number, (item, kinds) in enumerate(zip(value, items, strict=True), start=1)
             ),
         )
     held: Callable[[Any], Any] = {"tuple": tuple, "Sequence": list}.get(name, iter)
@@ -181,21 +185,23 @@ def _generic(name: str, inside: list[ast.expr]) -> _Kind:
 
 def _each(name: str, values: Any, kinds: tuple[_Kind, ...]) -> Iterator[Any]:
     # Arrays and series hold numbers of their own types.
-    for value in values.tolist() if hasattr(values, "tolist") else values:
-        yield _taken(f"an item of {name}", value, kinds)
+    listed = values.tolist() if hasattr(values, "tolist") else values
+    for number, value in enumerate(listed, start=1):
+        yield _taken(f"item {number} of {name}", value, kinds)
 
 
 def _is_iterable(value: object) -> bool:
-    return isinstance(value, Iterable) and not isinstance(
-        value, str | bytes | Mapping | AbstractSet
-    )
+    # An array without an axis holds one number.
+    has_axis = getattr(value, "ndim", 1) > 0
+    is_list = isinstance(value, Iterable) and not isinstance(value, str | bytes)
+    return has_axis and is_list and not isinstance(value, Mapping | AbstractSet)
 
 
 def _is_list(value: object) -> bool:
     """Return whether a value is a list, a tuple, an array or a series: ordered, and with a length."""
     if isinstance(value, Sequence):
         return not isinstance(value, str | bytes | bytearray | memoryview | range)
-    return any(hasattr(value, each) for each in ("tolist", "to_list")) and _is_iterable(value)
+    return (hasattr(value, "tolist") or hasattr(value, "to_list")) and _is_iterable(value)
 
 
 def _is_number(value: object) -> bool:

@@ -16,6 +16,7 @@ from refladder.backends.builtin import Builtin
 from refladder.errors import RefladderError, UsageError
 from refladder.typed import checked
 
+pd = pytest.importorskip("pandas")
 SET = "demo/story"
 TEXT = {"context_id": "story-01", "output": "A keeper found a bottle."}
 ROW = {**TEXT, "output_id": "o1", "coherence_score": 2.5, "rating": 3}
@@ -47,6 +48,8 @@ VALUES = {
     "date": (lambda: dt.date(2024, 1, 1), set()),
     "complex": (lambda: 1j, set()),
     "array": (lambda: np.zeros((2, 2)), set()),
+    "array of no axis": (lambda: np.array(5), set()),
+    "data frame": (lambda: pd.DataFrame({"a": [1]}), set()),
     "bool of numpy": (lambda: np.True_, set()),
     "class": (lambda: dict, {"Callable"}),
     "object": (object, set()),
@@ -148,7 +151,7 @@ def test_each_argument_of_a_wrong_type_is_refused_by_its_name(public, tmp_path, 
                 call(**arguments)
             except RefladderError as error:
                 named = re.match(
-                    rf"(an item of |a value of |a key of )*{name} must be ", str(error)
+                    rf"(item \d+ of |a value of |a key of )*{name} must be ", str(error)
                 )
                 if not unchecked and not (isinstance(error, UsageError) and named):
                     taken.append(f"{where}: {error}")
@@ -175,7 +178,7 @@ def test_each_argument_of_a_wrong_type_is_refused_by_its_name(public, tmp_path, 
         ("load_benchmark", {"name": 3}, "name must be a text, found 3"),
         ("evaluate", {"methods": 3}, "methods must be a text or a list of texts, found 3"),
         ("build", {"rungs": 2.5}, "rungs must be a whole number, found 2.5"),
-        ("build", {"dimensions": [3]}, "an item of dimensions must be a text or a Dimension, found 3"),
+        ("build", {"dimensions": [3]}, "item 1 of dimensions must be a text or a Dimension, found 3"),
         ("calibrate", {"unit": "rows"}, "unit must be 'row' or 'context', found 'rows'"),
         ("evaluate_method", {"benchmark": 3}, "benchmark must be a Benchmark, found 3"),
         (
@@ -191,7 +194,7 @@ def test_each_argument_of_a_wrong_type_is_refused_by_its_name(public, tmp_path, 
         (
             "Scorer.score",
             {"context_id": {"story-01"}},
-            "context_id must be a text, a whole number or a list of texts or whole numbers, found {'story-01'}",
+            "context_id must be a text, a number or a list of texts or numbers, found {'story-01'}",
         ),
     ],
 )  # fmt: skip
@@ -216,7 +219,6 @@ def test_numbers_of_other_types_become_numbers_of_python():
 
 
 def test_texts_of_a_data_frame_are_scored(public):
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame([TEXT, TEXT])
     scored = public["Scorer.score"](frame["output"], context_id=frame["context_id"])
     assert scored == public["Scorer.score"]([TEXT["output"]] * 2, context_id="story-01")

@@ -55,7 +55,6 @@ def command(
     money: spending.SpendingOptions,
     given: Given,
     ladder_set: str | None,
-    ladders: str | None,
     as_json: bool,
 ) -> int:
     """Judge the rungs of SET against each other in both orders, and the worst rungs again with a sentence appended.
@@ -75,19 +74,8 @@ def command(
     from refladder.jobs.audit import rehearse, run, spec_of
     from refladder.report.certificate_tables import audit_tables
 
-    if (
-        ladder_set is not None
-        and click.get_current_context().get_parameter_source("ladders")
-        is ParameterSource.COMMANDLINE
-    ):
-        raise UsageError("SET and --ladders both name the ladder set; give one of them")
-    named = ladder_set or ladders
-    if named is None:
-        raise UsageError(
-            "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
-        )
     session = spending.Spending(money)
-    spec = spec_of({**given, "ladders": named})
+    spec = spec_of({**given, "ladders": _named_set(ladder_set, given["ladders"])})
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
     rows = run(spec, session, console.Console())
@@ -101,6 +89,19 @@ def command(
         console.tell_spent(session.spent())
     unparsed = any(row["measure"] == "unparsed" and row["value"] for row in rows)
     return console.UNSCORED if unparsed else 0
+
+
+def _named_set(argument: str | None, option: str | None) -> str:
+    """Return the ladder set, which is an argument or the option --ladders, also from a configuration file."""
+    source = click.get_current_context().get_parameter_source("ladders")
+    if argument is not None and source is ParameterSource.COMMANDLINE:
+        raise UsageError("SET and --ladders both name the ladder set; give one of them")
+    named = argument or option
+    if named is None:
+        raise UsageError(
+            "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
+        )
+    return named
 
 
 @command.call

@@ -6,7 +6,7 @@ import inspect
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,10 @@ from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    from refladder.jobs.labelling import LabelledTable
+    from refladder.records import Threshold
+    from refladder.settings import Given
 
 Record = TypeVar("Record")
 
@@ -66,6 +70,16 @@ class Call(ExitStack):
         ):
             return tuple(map(str, labels))
         return () if labels is None else (Frame(labels).source(needed, "labels"),)
+
+    def labelled(
+        self, given: Given, threshold: Threshold | None = None, others: Collection[str] = ()
+    ) -> LabelledTable:
+        """Return the scored table of the call with its labels; `others` are columns that are needed beside those."""
+        from refladder.jobs.labelling import table_of
+
+        table = table_of({**given, "labels": None}, threshold)
+        paths = self.labels(self.given["labels"], table.needed)
+        return replace(table, source=self.source({*table.needed, *others}), labels=paths)
 
     def out(self, out: str | Path | None) -> str:
         """Return the file that the call writes; for a table in memory without one, the rows are collected."""

@@ -162,8 +162,7 @@ def command(
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
     from refladder.arena.evaluation_page import draw_evaluations
-    from refladder.jobs.evaluate import Protocol, check_given, rehearse, run, spec_of
-    from refladder.methods.contract import MethodSettings
+    from refladder.jobs.evaluate import check_given, rehearse, run, spec_of
 
     check_given(given)
     console.check_prompts(asked.prompts)
@@ -180,28 +179,6 @@ def command(
         # The table was read without the other dimensions.
         recorded = recorded.on(data.dimensions)
     session = spending.Spending(money)
-    settings = MethodSettings(
-        seed=shown.seed,
-        rungs=given["rungs"],
-        rule=asked.rule,
-        least_mass=asked.least_mass,
-        orders=asked.orders,
-        yes_no=asked.yes_no,
-        budget=given["comparisons"],
-        selection=given["selection"],
-        answers=asked.sampled,
-        stated=asked.stated,
-        prompts=asked.prompts,
-        work=given["work"],
-        options=given["method_options"],
-    )
-    # A program gets all levels and statistics, if none is named.
-    count = None if shown.printed in {"json", "csv"} else 1
-    agreement = {
-        "levels": given["levels"] or LEVELS[:count],
-        "statistics": given["statistics"] or STATISTICS[:count],
-        "against_best": shown.printed == "latex",
-    }
     writer = given["writer"]
     writes = writer is not None and writer != given["judge"]
     spec = replace(
@@ -210,8 +187,8 @@ def command(
             rated,
             sets,
             recorded,
-            settings=settings,
-            protocol=chosen(Protocol, {**given, **agreement}),
+            settings=_settings(given, asked),
+            protocol=_protocol(given, shown.printed),
             config=console.resolved(),
         ),
         writer=writer if writes else None,
@@ -230,6 +207,40 @@ def command(
     _print_notes(evaluations, with_summaries=shown.printed == "text")
     console.tell_spent(session.spent())
     return 0 if evaluations.complete else console.UNSCORED
+
+
+def _settings(given: Given, asked: Scoring) -> MethodSettings:
+    """Return the settings of all methods from the options of the command."""
+    from refladder.methods.contract import MethodSettings
+
+    return MethodSettings(
+        seed=given["seed"],
+        rungs=given["rungs"],
+        rule=asked.rule,
+        least_mass=asked.least_mass,
+        orders=asked.orders,
+        yes_no=asked.yes_no,
+        budget=given["comparisons"],
+        selection=given["selection"],
+        answers=asked.sampled,
+        stated=asked.stated,
+        prompts=asked.prompts,
+        work=given["work"],
+        options=given["method_options"],
+    )
+
+
+def _protocol(given: Given, printed: str) -> Protocol:
+    """Return how agreement is computed; a program gets all levels and statistics, if none is named."""
+    from refladder.jobs.evaluate import Protocol
+
+    count = None if printed in {"json", "csv"} else 1
+    found = {
+        "levels": given["levels"] or LEVELS[:count],
+        "statistics": given["statistics"] or STATISTICS[:count],
+        "against_best": printed == "latex",
+    }
+    return chosen(Protocol, {**given, **found})
 
 
 def _print(evaluations: Evaluations, shown: Options, *, with_cards: bool) -> None:

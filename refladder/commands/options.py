@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -19,7 +19,7 @@ from refladder.options import OF_BACKENDS, OPTIONS, Option
 from refladder.typed import argument_check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 _Function = Callable[..., Any]
 P = ParamSpec("P")
@@ -142,7 +142,9 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
             for record, kind in records.items():
                 if kind is dict:
                     made[record] = _as_in_a_call(declared, values)
-                    others = {name: value for name, value in others.items() if name in named}
+                    # The format of a table is an option `given`.
+                    kept = named.keys() - records.keys()
+                    others = {name: value for name, value in others.items() if name in kept}
                     continue
                 chosen = {field: values[name] for name, field in taken[record].items()}
                 made[record] = kind(**chosen)
@@ -190,7 +192,9 @@ def given_arguments(
     for name, value in given.items():
         option = of_parameter.get(name)
         default = None if option is None else option.default
-        empty = value is None or value is False or (isinstance(value, Sized) and not len(value))
+        empty = (
+            value is None or value is False or (isinstance(value, Sequence | Mapping) and not value)
+        )
         # A data frame cannot be compared with a default.
         if not empty and (default is None or value != default):
             yield name, option
@@ -233,34 +237,6 @@ def backend_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
     kind = name.partition(":")[0]
     for_all = {} if context is None else context.meta.get(FOR_BACKENDS, {}).get(kind, {})
     return {**for_all, **{key.replace("-", "_"): value for key, value in given.items()}}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeOptions:
-    """The judge."""
-
-    judge: str | None
-    judge_options: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        """Return its name, `builtin` if none is given."""
-        return "builtin" if self.judge is None else self.judge
-
-    @property
-    def options(self) -> dict[str, str]:
-        """Return its options, and those of the command for every backend of its kind."""
-        return backend_options(self.name, self.judge_options)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CriteriaOptions:
-    """Criteria by name: their descriptions, both ends of their scales, and their weights."""
-
-    criteria: Mapping[str, str]
-    worst: Mapping[str, str]
-    best: Mapping[str, str]
-    weights: Mapping[str, float]
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -243,7 +243,7 @@ def score(
     judge_options: Mapping[str, object] | None = None,
     dimensions: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
-    context_id: str | int | None = None,
+    context_id: str | float | None = None,
     rule: str = "ladder-sum",
     weights: Mapping[str, float] | None = None,
     least_mass: float = LEAST_MASS,

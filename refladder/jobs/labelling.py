@@ -22,13 +22,15 @@ from refladder.jobs.scored_tables import mapped_columns, reported
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.records import digest_of, same_scale
+from refladder.settings import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
-    from refladder.records import Progress
+    from refladder.records import Progress, Threshold
+    from refladder.settings import Given
 
 # Texts that are measured for the surface baseline, besides those with labels.
 SAMPLED = 2000
@@ -141,6 +143,18 @@ class LabelledTable:
             "signature",
             *self.columns.values(),
         }
+
+
+def table_of(given: Given, threshold: Threshold | None = None) -> LabelledTable:
+    """Return the labelled table of a command or a call; scores and unit are those of a threshold, if there is one."""
+    good = given.get("good")
+    found = {
+        "source": str(given.get("table") or ""),
+        "by": (given["by"] or "") if threshold is None else threshold.column,
+        "good": None if good is None else Good(good),
+        "unit": given.get("unit") or (threshold.unit if threshold else None),
+    }
+    return chosen(LabelledTable, {**given, **found})
 
 
 class Texts(NamedTuple):

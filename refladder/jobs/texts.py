@@ -116,7 +116,7 @@ class Scorer:
         self,
         texts: Sequence[str | None],
         *,
-        context_id: str | int | Sequence[str | int] | None = None,
+        context_id: str | float | Sequence[str | float] | None = None,
         context: str | Sequence[str] | None = None,
         background: str | Sequence[str] = "",
         dimension: str | None = None,
@@ -148,7 +148,7 @@ class Scorer:
             choose_dimensions(self._scorer.dimensions, [dimension])
         if context_id is None and context is None and self.needs_contexts:
             raise UsageError("the texts have no context; give context_id=ID or context=TEXT")
-        cells: dict[str, Sequence[str | int | None]] = {"output": texts}
+        cells: dict[str, Sequence[str | float | None]] = {"output": texts}
         for name, value in (
             ("context_id", context_id),
             ("context", context),
@@ -187,7 +187,9 @@ class Scorer:
         return self._columns.overall(rows)
 
 
-def _for_each(name: str, value: str | int | Sequence[str | int], count: int) -> list[str | int]:
+def _for_each(
+    name: str, value: str | float | Sequence[str | float], count: int
+) -> list[str | float]:
     """Return a value for every text: one for all, or those of a list."""
     if isinstance(value, str) or not isinstance(value, Sized):
         return [value] * count

@@ -488,7 +488,7 @@ def test_a_certificate_of_a_shared_set_compares_the_anchors():
 
 
 def test_an_audit_and_long_ladders_are_refused():
-    with pytest.raises(UsageError, match=r"^answers must be a number, found 'stated'"):
+    with pytest.raises(UsageError, match=r"^answers must be a whole number, found 'stated'"):
         refladder.audit(LADDERS, judge=biased(), answers="stated")
     message = r"^answers stated:3 asks in 3 different orders, and ladders of 2 rungs are"
     with pytest.raises(UsageError, match=message):
