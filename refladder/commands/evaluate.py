@@ -181,7 +181,9 @@ def command(
     from refladder.arena.evaluation_page import draw_evaluations
     from refladder.jobs.evaluate import EvaluateSpec, Protocol, methods_to_run, rehearse, run
     from refladder.methods.contract import MethodSettings
+    from refladder.scoring.modes import mode_of
 
+    mode_of(asked.answers).check_settings(asked)
     if given.ladders and given.writer is not None:
         raise UsageError(
             "--ladders names ladders that exist, and --writer writes new ones; give one of them"
@@ -222,8 +224,7 @@ def command(
             yes_no=asked.yes_no,
             budget=given.comparisons,
             selection=given.selection,
-            answers=asked.sampled,
-            stated=asked.stated,
+            answers=asked.answers,
             prompts=asked.prompts,
             work=given.work,
             options=given.method_options,

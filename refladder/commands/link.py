@@ -12,7 +12,7 @@ from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.report.certificate_tables import ShownLink, link_table, link_warnings
 from refladder.report.log import log_lines
-from refladder.settings import LEAST_MASS, Scale, check_asking
+from refladder.settings import LEAST_MASS, Scale, check_least_mass
 
 if TYPE_CHECKING:
     from refladder.records import Link
@@ -78,7 +78,7 @@ def link(
 
     with Call(link, locals(), table="") as call:
         check_paths(judgments=judgments, to=to)
-        check_asking(least_mass=least_mass)
+        check_least_mass(least_mass)
         scale = Scale(rule=rule, least_mass=least_mass)
         record = linked(Path(judgments), Path(to), scale, None if out is None else Path(out))
         log_lines(link_warnings(record))

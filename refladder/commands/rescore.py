@@ -10,7 +10,7 @@ from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
 from refladder.report.log import Log, log_lines
-from refladder.settings import LEAST_MASS, Scale, Tables, check_asking
+from refladder.settings import LEAST_MASS, Scale, Tables, check_least_mass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -116,7 +116,7 @@ def rescore(
 
     with Call(rescore, locals(), table="") as call:
         check_paths(judgments=judgments)
-        check_asking(least_mass=least_mass)
+        check_least_mass(least_mass)
         path = None if out is None else output_path(out)
         kept = Collected("jsonl")
         tables = Tables(out=kept if path is None else str(path))

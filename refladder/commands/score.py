@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.score_report import ScoreReport
 
 Table = TypeVar("Table")
 

@@ -25,6 +25,7 @@ from refladder.prompts import check_folder
 from refladder.records import WIN
 from refladder.scoring.asker import outcome_probabilities
 from refladder.scoring.columns import has_low_mass
+from refladder.scoring.modes import mode_of
 from refladder.scoring.question import Side, comparison_of, rung_id, rung_side
 from refladder.trust import certificate as trust
 from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
@@ -66,6 +67,7 @@ def audit_spec(
     seed: int = 0,
 ) -> RungsSpec:
     """Return the settings for the rungs of a set, or of some contexts of it."""
+    mode_of(asking.answers)
     if asking.prompts is not None:
         check_folder(asking.prompts)
     opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
