@@ -31,6 +31,7 @@ from refladder.backends import Wrapper, connect
 from refladder.backends.hf import TransformersBackend
 from refladder.jobs.certify import open_asker
 from refladder.scoring.judge_check import drawn_questions, judge_checks
+from refladder.scoring.modes import mode_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -112,7 +113,9 @@ def judged(name: str, prefix: str, judge: Watched, contexts: int, topicalchat: P
     [asked] = [each for each in ladders.dimensions if each.name == dimension]
     judge.seen.clear()
     [check] = judge_checks(
-        ladders, open_asker(ladders, judge), {dimension: drawn_questions(ladders, asked)}
+        ladders,
+        open_asker(ladders, judge),
+        {dimension: drawn_questions(ladders, asked, mode_of(0))},
     )
     verdicts = [
         reading.logprobs and reading.logprobs.index(max(reading.logprobs))

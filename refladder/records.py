@@ -480,6 +480,11 @@ class Run:
     stated: int = 0
 
     @property
+    def mode(self) -> str:
+        """Return how the judge was asked, as `--answers` names it."""
+        return f"stated:{self.stated}" if self.stated else str(self.answers)
+
+    @property
     def compared(self) -> int:
         """Return the number of rungs that each text is compared with."""
         return self.rungs * max(len(self.anchors), 1)

@@ -5,7 +5,6 @@ Options of a command, parameters of a call, the task of a worker and the signatu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
 
 # Default. A judge that gives its labels less probability than this would have answered something else.
 LEAST_MASS = 0.05
-# A value of --answers: the judge writes its probabilities.
-STATED = re.compile(r"stated(?::([1-9]\d{0,2}))?", re.ASCII)
-# Rules for stated probabilities.
-LINEAR = "ladder-sum", "mean-difference", "expected-grade"
 Settings = TypeVar("Settings")
 # The arguments of a call by name, or the options of a command under the same names; a job makes its settings of them.
 Given = Mapping[str, Any]
@@ -56,31 +51,14 @@ class Scale:
     least_mass: float = LEAST_MASS
 
     def __post_init__(self) -> None:
-        check_asking(least_mass=self.least_mass)
-
-
-class _Answered:
-    """How the answers of a judge are read, from the field `answers` of a record."""
-
-    __slots__ = ()
-    answers: int | str
-
-    @property
-    def sampled(self) -> int:
-        """Return the number of answers to sample for each question; 0 for probabilities of labels and stated ones."""
-        return self.answers if isinstance(self.answers, int) else 0
-
-    @property
-    def stated(self) -> int:
-        """Return in how many orders a ladder is shown to a judge that states probabilities; 0 for other judges."""
-        return stated_orders(self.answers)
+        check_least_mass(self.least_mass)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking(_Answered):
+class Asking:
     """How a judge of rungs is asked: `judgments` is the file that stores what it says.
 
-    `answers` to sample for each question, 0 for label probabilities, or `stated`, `stated:K`; `prompts` is a folder of
+    `answers` names a mode, see `scoring.modes`; `prompts` is a folder of
     templates.
     """
 
@@ -90,7 +68,7 @@ class Asking(_Answered):
     prompts: Path | None = None
 
     def __post_init__(self) -> None:
-        check_asking(least_mass=self.least_mass, answers=self.answers)
+        check_least_mass(self.least_mass)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +113,10 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scoring(_Answered):
+class Scoring:
     """Settings that determine the scores, apart from the judge. If `dimensions` is empty, all of the set are scored.
 
-    `answers` to sample for each question (0 reads label probabilities), or `stated`, `stated:K`.
+    `answers` names a mode, see `scoring.modes`.
     `any_judge` keeps a judge that fails.
     """
 
@@ -154,25 +132,7 @@ class Scoring(_Answered):
     any_judge: bool = False
 
     def __post_init__(self) -> None:
-        check_asking(least_mass=self.least_mass, answers=self.answers)
-        if self.stated:
-            self._check_stated()
-
-    def _check_stated(self) -> None:
-        """Refuse what does not go with stated probabilities."""
-        mode = f"{option('answers')} {self.answers}"
-        if self.rule not in LINEAR:
-            raise UsageError(
-                f"{mode} supports only the rules {', '.join(LINEAR)}, found {self.rule!r}; choose one of them, or give "
-                f"{option('answers')} a number"
-            )
-        if self.yes_no:
-            raise UsageError(f"{mode} asks no yes/no questions; leave out {option('yes-no')}")
-        if self.both_orders:
-            raise UsageError(
-                f"{mode} shows all rungs in one prompt, so pairs have no orders; leave out {option('both-orders')}, or "
-                "use stated:2"
-            )
+        check_least_mass(self.least_mass)
 
     @property
     def scale(self) -> Scale:
@@ -262,25 +222,12 @@ class Publishing:
     endpoint: str | None = None
 
 
-def stated_orders(answers: int | str) -> int:
-    """Return K of `stated:K`, 1 of `stated`, and 0 of a number of answers."""
-    orders = None if isinstance(answers, int) else STATED.fullmatch(answers)
-    return 0 if orders is None else int(orders[1] or 1)
-
-
-def check_asking(*, least_mass: float, answers: int | str = 0) -> None:
-    """Check how a judge is asked and what is trusted of its answers, before it is opened."""
+def check_least_mass(least_mass: float) -> None:
+    """Check the least label mass that is trusted, before a judge is opened."""
     if not 0 <= least_mass <= 1:
         raise UsageError(
             f"{option('least-mass')}={least_mass:g}: must be a probability from 0 to 1"
         )
-    if isinstance(answers, str):
-        if not stated_orders(answers):
-            raise UsageError(
-                f"{option('answers')} {answers!r}: use a number of 0 or more, stated, or stated:K"
-            )
-    elif answers < 0:
-        raise UsageError(f"{option('answers')}={answers}: must be 0 or more")
 
 
 def chosen(kind: type[Settings], given: Given) -> Settings:

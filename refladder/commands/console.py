@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from refladder.events import Watch
     from refladder.records import JudgeCheck, Progress
     from refladder.report.rendering import PlainTable
-    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.score_report import ScoreReport
 
 # Exit code: finished, but some outputs have no score.
 UNSCORED = 3

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Benchmark
-    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.score_report import ScoreReport
 
 SETS = ("demo/summarization", "demo/dialogue", "demo/story")
 THRESHOLD = 3.0

@@ -163,7 +163,9 @@ def command(
     """
     from refladder.arena.evaluation_page import draw_evaluations
     from refladder.jobs.evaluate import check_given, rehearse, run, spec_of
+    from refladder.scoring.modes import mode_of
 
+    mode_of(asked.answers).check_settings(asked)
     check_given(given)
     console.check_prompts(asked.prompts)
     recorded_files = given["judgments_from"]
@@ -222,8 +224,7 @@ def _settings(given: Given, asked: Scoring) -> MethodSettings:
         yes_no=asked.yes_no,
         budget=given["comparisons"],
         selection=given["selection"],
-        answers=asked.sampled,
-        stated=asked.stated,
+        answers=asked.answers,
         prompts=asked.prompts,
         work=given["work"],
         options=given["method_options"],

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
-    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.score_report import ScoreReport
     from refladder.session import Session
     from refladder.settings import Given, ScoreSpec
 

@@ -43,7 +43,7 @@ from refladder.fleet.worker import read_counts
 from refladder.fleet.workers import DEATHS
 from refladder.jobs.input_rows import check_ladders
 from refladder.records import scale_of
-from refladder.scoring.columns import ScoreReport
+from refladder.scoring.score_report import ScoreReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

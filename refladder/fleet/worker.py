@@ -34,7 +34,7 @@ from refladder.files.scored_folders import ScoredFile, counts_name, judgments_na
 from refladder.jobs.score import check_judge, open_set, prepare, score_rows
 from refladder.parsing import adapter
 from refladder.records import scale_of
-from refladder.scoring.columns import ScoreReport  # noqa: TC001  pydantic reads the annotation
+from refladder.scoring.score_report import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session, checks_folder
 from refladder.settings import ScoreSpec, Scoring, Tables, chosen

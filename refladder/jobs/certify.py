@@ -18,7 +18,6 @@ import numpy as np
 from refladder.backends import connect
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.rewards import NO_DIMENSION
-from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import NotConvergedError, UsageError, plural
 from refladder.files.ladder_sets import (
     CERTIFICATE_SCHEMA,
@@ -37,10 +36,9 @@ from refladder.prompts import check_folder
 from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
 from refladder.ranking.graph import components
-from refladder.records import OUTCOMES, Sampling
+from refladder.records import OUTCOMES
 from refladder.scoring.asker import (
     Asker,
-    answering_of,
     judging_template,
     outcome_probabilities,
     run_of,
@@ -48,8 +46,8 @@ from refladder.scoring.asker import (
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judge_check import judge_checks
 from refladder.scoring.judgment_file import JudgmentIndex
+from refladder.scoring.modes import mode_of
 from refladder.scoring.question import comparison_of, rung_questions, rung_side
-from refladder.scoring.stated import Stated, check_orders
 from refladder.settings import Asking, Given, chosen
 from refladder.synth.checks import same_text
 from refladder.trust import certificate as trust
@@ -115,6 +113,7 @@ def spec_of(given: Given) -> RungsSpec:
 def asking_of(given: Given) -> Asking:
     """Return how a judge of rungs is asked; every template of the user's folder is checked."""
     asking = chosen(Asking, given)
+    mode_of(asking.answers)
     if asking.prompts is not None:
         check_folder(asking.prompts)
     return asking
@@ -147,21 +146,12 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
             f"{ladders.name}: the set has no contexts.jsonl, which a judge needs; add that file"
         )
     asking = asking or Asking()
-    role, sampled, stated = ladders.role, asking.sampled, asking.stated
-    if stated:
-        check_orders(stated, ladders.rungs - 1)
-        role = "stated-shared" if ladders.anchors else "stated"
+    mode = mode_of(asking.answers)
+    mode.check_rungs(ladders.rungs - 1)
     template = judging_template(
-        judge, ladders.task, role, asking.prompts, answers=sampled or stated
+        judge, ladders.task, mode.role(ladders), asking.prompts, answers=mode.sampled
     )
-    sampling = answering_of(judge) if stated else Sampling(max_tokens=ANSWER_TOKENS)
-    run = run_of(
-        judge,
-        template,
-        answers=sampled,
-        stated=stated,
-        sampling=sampling if sampled or stated else None,
-    )
+    run = mode.run(judge, template)
     log = JudgmentIndex(asking.judgments, run, read_only=isinstance(judge, DryRunBackend))
     return Asker(judge, template, log, asking.least_mass, batch=BATCH)
 
@@ -193,43 +183,6 @@ def questions_across(ladders: LadderSet) -> list[Question]:
     return questions
 
 
-def stated_judgments(
-    ladders: LadderSet, asker: Asker, questions: Sequence[Question]
-) -> list[Judgment]:
-    """Return judgments of `set_questions` and `questions_across` by a judge that states probabilities.
-
-    Each rung is the text in question among the other rungs of its ladder; in a shared set also against the whole ladder
-    of every other anchor.
-    """
-    dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
-    sides = {}
-    for (context_id, name), ladder in ladders.ladders.items():
-        context = ladders.contexts[context_id] if ladders.anchors else None
-        sides[context_id, name] = [rung_side(rung, context) for rung in ladder.rungs]
-    asked = []
-    for (context_id, name), own in sides.items():
-        for other_id in ladders.anchors or (context_id,):
-            asked += [
-                [
-                    comparison_of(ladders.contexts[context_id], dimensions[name], target, other)
-                    for other in sides[other_id, name]
-                    if other != target
-                ]
-                for target in own
-            ]
-    judged = Stated(asker).ask(asked)
-
-    def of(question: Question) -> tuple[str, str, str, str]:
-        # In a shared set, the ids of the rungs name their anchors.
-        ids = question.comparison
-        return "" if ladders.anchors else ids.context_id, ids.dimension, ids.subject, ids.against
-
-    found = dict(
-        zip((of(question) for ladder in asked for question in ladder), judged, strict=True)
-    )
-    return [found[of(question)] for question in questions]
-
-
 def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
     """Return the judgments of `set_questions` for `refladder.trust.certificate.preferences`: (ladders, pairs, 2, 3)."""
     return outcome_probabilities(judgments).reshape(-1, rungs * (rungs - 1) // 2, 2, len(OUTCOMES))
@@ -239,11 +192,7 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
     """Judge every pair of rungs in both orders, and say which rungs rise: the certificate, JSON values only."""
     questions, across = set_questions(ladders), questions_across(ladders)
     asked = [*questions, *across]
-    both = (
-        stated_judgments(ladders, asker, asked)
-        if asker.log.run.stated
-        else asker.ask(asked, progress)
-    )
+    both = mode_of(asker.log.run.mode).compare_rungs(ladders, asker, asked, progress)
     judgments, of_anchors = both[: len(questions)], both[len(questions) :]
     surface = judgments
     if asker.backend.fingerprint != (baseline := connect(_SURFACE)).fingerprint:

@@ -14,6 +14,7 @@ from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
 from refladder.scoring.question import RUNG, rung_id
 from refladder.scoring.rules import (
+    LINEAR,
     bounds_of,
     expected_grades,
     over_anchors,
@@ -21,7 +22,6 @@ from refladder.scoring.rules import (
     rule_named,
     rung_steps,
 )
-from refladder.settings import LINEAR
 from refladder.trust import linking
 from refladder.version import __version__
 

@@ -32,7 +32,7 @@ def check_recorded(
     recorded: Recorded, benchmark: Benchmark, methods: Sequence[str], settings: MethodSettings
 ) -> None:
     """Check that recorded judgments are about the texts of a benchmark, and that they can answer the methods."""
-    if settings.answers or settings.stated or settings.yes_no:
+    if settings.answers != 0 or settings.yes_no:
         raise UsageError(
             "recorded judgments are read as they are; leave out --answers and --yes-no"
         )

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError, option
+from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import is_device, write_json
 from refladder.files.tables import STANDARD, Row, open_sink
 from refladder.jobs.link import open_link
@@ -14,17 +14,16 @@ from refladder.jobs.scored_tables import mapped_columns
 from refladder.scoring.asker import trusted
 from refladder.scoring.columns import Columns
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
-from refladder.scoring.question import rung_id
+from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Verdicts
-from refladder.settings import LINEAR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from refladder.events import Events
     from refladder.records import Judgment, Link, Run
-    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scale, Tables
 
 
@@ -53,11 +52,7 @@ def rescore(
             f"{judgments}: judgments of pairs or of single texts, and rescore reads comparisons with ladders; "
             "run `refladder evaluate` with the same --work again, which asks nothing twice"
         )
-    if run.stated and scale.rule not in LINEAR:
-        raise UsageError(
-            f"{judgments}: stated probabilities support only the rules {', '.join(LINEAR)}, found "
-            f"{scale.rule!r}; choose one of them with {option('rule')}"
-        )
+    mode_of(run.mode).check_rule(scale.rule, f"{judgments}: ")
     columns = Columns(run, scale)
     verdicts = Verdicts(run, scale)
     report = verdicts.report
@@ -113,12 +108,7 @@ def _judged_outputs(
     """Yield the ids and judgments of one output after another; the judgments by the number of their dimension."""
     outcomes = outcomes_of(run)
     number_of = {dimension.name: number for number, dimension in enumerate(run.dimensions)}
-    expected = [
-        ("", rung_id(level, anchor)) if not swapped else (rung_id(level, anchor), "")
-        for anchor in run.anchors or ("",)
-        for level in range(1, run.rungs + 1)
-        for swapped in range(run.orders)
-    ]
+    expected = mode_of(run.mode).judgments_of_a_text(run)
     current: tuple[dict[str, str], dict[int, list[Judgment]]] | None = None
     while block := list(itertools.islice(located, len(expected))):
         where, first = block[0]

@@ -31,10 +31,10 @@ from refladder.records import Output
 from refladder.scoring.columns import OVERALL, Columns, overall_column, weights_for
 from refladder.scoring.judge_check import missing_line, prove
 from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import read_recorded
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Item, LadderScorer, batches
-from refladder.scoring.stated import check_orders
 from refladder.settings import ScoreSpec, Scoring, chosen
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     from refladder.events import Events
     from refladder.records import JudgeCheck, Progress
-    from refladder.scoring.columns import ScoreReport
     from refladder.scoring.recorded import Recorded
+    from refladder.scoring.score_report import ScoreReport
     from refladder.session import Session
     from refladder.settings import Given, Tables
 
@@ -125,6 +125,8 @@ def _explain_overall(asked: Scoring, ladders: LadderSet, events: Events) -> None
 def open_set(asked: Scoring) -> LadderSet:
     """Open the ladder set of the settings, and check the settings against it."""
     rule_named(asked.rule)
+    mode = mode_of(asked.answers)
+    mode.check_settings(asked)
     if asked.prompts is not None:
         check_folder(asked.prompts)
     ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else load_ladders(asked.ladders)
@@ -137,8 +139,7 @@ def open_set(asked: Scoring) -> LadderSet:
                 "criteria of yours"
             )
     weights_for(choose_dimensions(ladders.dimensions, asked.dimensions), asked.weights)
-    if asked.stated:
-        check_orders(asked.stated, ladders.rungs)
+    mode.check_rungs(ladders.rungs)
     return ladders
 
 

@@ -40,6 +40,7 @@ from refladder.ranking import bias
 from refladder.records import Context, Output, Progress, Sampling
 from refladder.registry import Entry, find
 from refladder.scoring.judgment_file import JudgmentIndex
+from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import DEFAULT_RULE
 from refladder.settings import LEAST_MASS
 from refladder.typed import checked_record
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.methods.measures import Part, Tally
     from refladder.records import Benchmark, Dimension, Run
-    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.score_report import ScoreReport
     from refladder.scoring.scorer import LadderScorer
 
     Judge = Callable[[], Backend]
@@ -183,8 +184,8 @@ class MethodSettings:
     user's folder of templates. A judgment whose label mass is below `least_mass` is unparsed. `work` is the folder where
     a method keeps its judgments, in files of its own name, to resume from.
 
-    `answers` 0 reads label probabilities, K samples K written answers. With `stated`, the judge of method `ladder`
-    states probabilities in this number of orders of the rungs. For methods that compare outputs with each other,
+    `answers` 0 reads label probabilities, K samples K written answers, and another mode (`stated`) is that of method
+    `ladder` alone. For methods that compare outputs with each other,
     `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
     by `selection` (see `refladder.ranking.selection`). `shared` holds the answers of this run, so that no method
     asks a question that another has asked.
@@ -206,8 +207,7 @@ class MethodSettings:
     yes_no: bool = False
     budget: int | None = None
     selection: str = "symmetric"
-    answers: int = 0
-    stated: int = 0
+    answers: int | str = 0
     shared: SharedAnswers = field(default_factory=SharedAnswers)
     prompts: Path | None = None
     work: Path | None = None
@@ -215,6 +215,11 @@ class MethodSettings:
     dry_run: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     progress: Callable[[str], AbstractContextManager[Progress | None]] = lambda _what: nullcontext()
+
+    @property
+    def sampled(self) -> int:
+        """Return the number of answers to sample for each question; 0 reads label probabilities."""
+        return mode_of(self.answers).sampled
 
     @property
     def sampling(self) -> Sampling:

@@ -45,7 +45,7 @@ ANSWER_TOKENS = 5
 
 def open_grader(role: str, benchmark: Benchmark, judge: Judge, settings: MethodSettings) -> Asker:
     """Open the judge of grades; methods of a run that ask for equal grades share its judgments."""
-    answers = settings.answers
+    answers = settings.sampled
     backend = judge()
     template = judging_template(backend, benchmark.contexts[0].task, role, settings.prompts)
     sampling = replace(settings.sampling, max_tokens=ANSWER_TOKENS) if answers else None
@@ -103,7 +103,7 @@ def _method(
                 value = on_scale(value, grades, (dimension.low, dimension.high))
             scores[question.comparison.subject, dimension.name] = value
         signature = (
-            f"{asker.log.run.recipe.signature}|answers:{settings.answers or 'read'}|grades:{grades}|rule:{rule}"
+            f"{asker.log.run.recipe.signature}|answers:{settings.sampled or 'read'}|grades:{grades}|rule:{rule}"
             f"|least-mass:{settings.least_mass:g}"
         )
         return MethodResult(

@@ -147,7 +147,7 @@ def _run(
             name=NAME, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores
         ),
         **tally.counts(),
-        notes=(NO_ANSWERS,) if settings.answers else (),
+        notes=(NO_ANSWERS,) if settings.sampled else (),
     )
 
 

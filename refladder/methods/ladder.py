@@ -39,7 +39,7 @@ if TYPE_CHECKING:
         Progress,
         Prompt,
     )
-    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.score_report import ScoreReport
 
     Scores = dict[tuple[str, str], float | None]
 
@@ -171,7 +171,7 @@ def _run(
         Scoring(
             rule=settings.rule,
             least_mass=settings.least_mass,
-            answers=f"stated:{settings.stated}" if settings.stated else settings.answers,
+            answers=settings.answers,
             both_orders=settings.orders > 1,
             yes_no=settings.yes_no,
             prompts=settings.prompts,

@@ -63,10 +63,10 @@ def open_pair_judge(judge: Judge, settings: MethodSettings, template: Template) 
     backend = judge()
     if backend.rewards:
         template = judging_template(
-            backend, template.task, template.role, settings.prompts, answers=settings.answers
+            backend, template.task, template.role, settings.prompts, answers=settings.sampled
         )
-    run = run_of(backend, template, answers=settings.answers, sampling=settings.sampling)
-    log = settings.judgments(f"pairwise-{run.recipe.digest}-{settings.answers}.jsonl", run)
+    run = run_of(backend, template, answers=settings.sampled, sampling=settings.sampling)
+    log = settings.judgments(f"pairwise-{run.recipe.digest}-{settings.sampled}.jsonl", run)
     return Asker(backend, template, log, settings.least_mass)
 
 
@@ -299,7 +299,7 @@ def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> Evalu
         thresholds: dict[str, float] = {}
         notes: list[str] = []
         if debiased:
-            thresholds, notes = _thresholds(comparisons, sampled=settings.answers > 0)
+            thresholds, notes = _thresholds(comparisons, sampled=settings.sampled > 0)
         used = [context.debiased(thresholds) for context in comparisons]
         scores = scores_of(benchmark, dimensions, used, estimator, tally)
         signature = f"{name}|{signature_of(pair_judge, settings)}"

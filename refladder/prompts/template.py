@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 # The slots of each role. A template must use all of them except those that are optional. That of a reward model may
 # leave out any: it is the turn of the user, and the output follows it as that of the assistant.
 _CRITERION = "context", "background", "dimension", "description"
+_ANCHORED = (*_CRITERION, "reference_context", "reference_background", "examples", "target")
 ROLES: dict[str, tuple[str, ...]] = {
     "worst": _CRITERION,
     "best": _CRITERION,
@@ -65,6 +66,11 @@ ROLES: dict[str, tuple[str, ...]] = {
         "reference_context",
         "reference_background",
     ),
+    "rating": (*_CRITERION, "target"),
+    "rating-stated": (*_CRITERION, "target"),
+    "rating-together": ("context", "background", "criteria", "target"),
+    "anchored": _ANCHORED,
+    "anchored-stated": _ANCHORED,
     "pairwise": (*_CRITERION, "first", "second"),
     "verifier": (*_CRITERION, "first", "second", "place"),
     REWARD: (*_CRITERION, OUTPUT),
@@ -75,7 +81,14 @@ OPTIONAL_SLOTS = frozenset({"background", "reference_background"})
 _CONTEXT_SLOTS = frozenset({"context", "reference_context"})
 
 # The number of grades in each role that asks for one; 1 is the worst.
-ROLE_GRADES = {"direct-5": 5, "direct-10": 10, "direct-100": 100, "verifier": 20}
+ROLE_GRADES = {
+    "direct-5": 5,
+    "direct-10": 10,
+    "direct-100": 100,
+    "rating": 5,
+    "anchored": 5,
+    "verifier": 20,
+}
 # The outcomes that need a label in each judging role.
 ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
@@ -407,7 +420,8 @@ def _parse(path: Path, task: str, role: str) -> Template:
             raise PromptError(f"{path}: unknown key {key!r} in the head; known: {', '.join(known)}")
     body = parts[2].strip()
     literals, names = split_slots(body)
-    grades = ROLE_OUTCOMES[role] if role.startswith(("direct", REWARD)) else ()
+    # A verifier's grades are letters.
+    grades = ROLE_OUTCOMES[role] if role in {*ROLE_GRADES, REWARD} - {"verifier"} else ()
     template = Template(
         task=task,
         role=role,

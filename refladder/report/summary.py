@@ -9,7 +9,7 @@ from refladder.errors import plural
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from refladder.scoring.columns import ScoreReport
+    from refladder.scoring.score_report import ScoreReport
 
 # Number of reasons that are shown, the most frequent first.
 _REASONS = 10

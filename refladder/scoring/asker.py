@@ -71,11 +71,11 @@ def judging_template(
     return load_template(task, REWARD, folder)
 
 
-def answering_of(backend: Backend) -> Sampling:
-    """Return the sampling of an answer that states probabilities; raise UsageError for a judge that writes no answers."""
+def answering_of(backend: Backend, mode: str) -> Sampling:
+    """Return the sampling of an answer that is read; raise UsageError for a judge that writes no answers."""
     if backend.answering is None:
         raise UsageError(
-            f"{backend.fingerprint} writes no answers, and {option('answers')} stated asks for them; leave it out, or "
+            f"{backend.fingerprint} writes no answers, and {option('answers')} {mode} asks for them; leave it out, or "
             f"name a model with {option('judge')}"
         )
     return backend.answering
@@ -141,7 +141,7 @@ class Asker:
     def signature(self) -> str:
         """Return everything that determines a judgment."""
         run = self.log.run
-        answers = f"stated:{run.stated}" if run.stated else run.answers or "logprobs"
+        answers = run.mode if run.mode != "0" else "logprobs"
         return f"{run.recipe.signature}|answers:{answers}|least-mass:{self.least_mass:g}"
 
     def ask(

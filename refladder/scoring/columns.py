@@ -1,17 +1,17 @@
-"""The columns that scores add to a table, and the counts of a scoring run."""
+"""The columns that scores add to a table."""
 
 from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
 from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.scoring.rules import bounds_of, overall, rule_named
+from refladder.scoring.modes import mode_of
+from refladder.scoring.rules import overall, rule_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,73 +29,6 @@ SPREAD_LEGEND = (
 LOW_MASS = 0.5
 # The second name is used where a dimension is called overall.
 OVERALL = "overall_score", "all_dimensions_score"
-# Orders of the rungs from which a score has an interval.
-LEAST_FOR_INTERVAL = 5
-# An id or a length in a reason: left out, so that equal reasons are counted together.
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
-
-
-@dataclass(slots=True, kw_only=True)
-class ScoreReport:
-    """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
-
-    `scored` rows have every score.
-    `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
-    below one half.
-    By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
-    `order_texts`, the variance of the score between the orders of the rungs.
-    """
-
-    rows: int = 0
-    scored: int = 0
-    unscored: dict[str, int] = field(default_factory=dict)
-    reasons: dict[str, int] = field(default_factory=dict)
-    judgments: int = 0
-    reused: int = 0
-    unparsed: int = 0
-    cut: int = 0
-    low_mass: int = 0
-    disagreements: int = 0
-    order_pairs: int = 0
-    above_top: dict[str, int] = field(default_factory=dict)
-    judged_top: dict[str, int] = field(default_factory=dict)
-    below_bottom: dict[str, int] = field(default_factory=dict)
-    order_variance: dict[str, float] = field(default_factory=dict)
-    order_texts: dict[str, int] = field(default_factory=dict)
-    judged_bottom: dict[str, int] = field(default_factory=dict)
-    signature: str = ""
-
-    @property
-    def complete(self) -> bool:
-        """Return whether every row got every score."""
-        return not any(self.unscored.values())
-
-    def count_orders(self, dimension: str, variances: FloatArray) -> None:
-        """Add the variance between orders of the score of each text on a dimension."""
-        if len(variances):
-            self.order_variance[dimension] = self.order_variance.get(dimension, 0.0) + float(
-                variances.sum()
-            )
-            self.order_texts[dimension] = self.order_texts.get(dimension, 0) + len(variances)
-
-    @property
-    def order_spread(self) -> dict[str, float]:
-        """Return the standard deviation of the score between orders by dimension: the root mean square over texts."""
-        return {
-            name: math.sqrt(total / self.order_texts[name])
-            for name, total in self.order_variance.items()
-        }
-
-    def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
-        """Add rows, and those of their scores that are missing, by dimension and by reason."""
-        self.rows += len(rows)
-        for scores in rows:
-            self.scored += all(score.value is not None for score in scores)
-            for score in scores:
-                if score.value is None:
-                    self.unscored[score.dimension] = self.unscored.get(score.dimension, 0) + 1
-                    kind = _QUOTED.sub("...", score.reason or "unparsed")
-                    self.reasons[kind] = self.reasons.get(kind, 0) + 1
 
 
 class ColumnNames(NamedTuple):
@@ -163,10 +96,11 @@ def added_columns(
 def columns_of(asked: Scoring) -> dict[str, type]:
     """Return the columns that scoring with these settings adds, with their types; their set is open."""
     ladders = cast("LadderSet", asked.ladders)
+    mode = mode_of(asked.answers)
     return added_columns(
         choose_dimensions(ladders.dimensions, asked.dimensions),
-        shared=bool(ladders.anchors),
-        intervals=asked.stated >= LEAST_FOR_INTERVAL,
+        shared=bool(ladders.anchors) and mode.has_anchor_spread,
+        intervals=mode.has_intervals,
     )
 
 
@@ -190,8 +124,9 @@ class Columns:
     """Turns scores into the columns of a table's rows: those that are `added`."""
 
     def __init__(self, run: Run, scale: Scale) -> None:
-        self._shared = bool(run.anchors)
-        self._intervals = run.stated >= LEAST_FOR_INTERVAL
+        mode = mode_of(run.mode)
+        self._shared = bool(run.anchors) and mode.has_anchor_spread
+        self._intervals = mode.has_intervals
         dimensions = run.dimensions
         rule = rule_named(scale.rule)
         self.added = added_columns(dimensions, shared=self._shared, intervals=self._intervals)
@@ -199,7 +134,7 @@ class Columns:
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
         self._weights = weights_for(dimensions, scale.weights)
         self._bounds = np.array(
-            [bounds_of(rule, run.rungs, (each.low, each.high)) for each in dimensions]
+            [mode.bounds(rule, run.rungs, (each.low, each.high)) for each in dimensions]
         )
 
     def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
@@ -238,15 +173,14 @@ class Columns:
 def signature_of(run: Run, scale: Scale) -> str:
     """Return everything that determines a score, in one line."""
     rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
-    asked = f"stated:{run.stated}" if run.stated else str(run.answers or "")
-    answers = f"answers:{asked}|" if asked else ""
+    answers = f"answers:{run.mode}|" if run.mode != "0" else ""
     return f"ladders:{run.ladders}|{run.recipe.signature}|{answers}orders:{run.orders}|{rule}"
 
 
 def bounds_text(run: Run, scale: Scale) -> str:
     """Write three lines for people: the range of the score, and what grade and spread are."""
     human = run.dimensions[0].low, run.dimensions[0].high
-    low, high = bounds_of(rule_named(scale.rule), run.rungs, human)
+    low, high = mode_of(run.mode).bounds(rule_named(scale.rule), run.rungs, human)
     return (
         f"score: {scale.rule}, from {low:g} (worse than all {run.compared} rungs) to {high:g} (better than all)\n"
         f"grade: position on the human scale\n{SPREAD_LEGEND}"

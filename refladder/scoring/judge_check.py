@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -12,11 +13,10 @@ from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import JudgeRefusedError, option, plural
 from refladder.files.jsonl import read_record, write_record
 from refladder.records import SCHEMAS, JudgeCheck, digest_of
-from refladder.scoring.asker import Asker, calls_of, outcome_probabilities, run_of
+from refladder.scoring.asker import Asker
 from refladder.scoring.judgment_file import JudgmentIndex
-from refladder.scoring.question import comparison_of, rung_side
-from refladder.scoring.stated import Stated
-from refladder.trust.certificate import ALPHA, EVEN, sign_test
+from refladder.scoring.modes import mode_of
+from refladder.trust.certificate import ALPHA, sign_test
 from refladder.trust.rate import wilson
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Dimension, Progress, Run
-    from refladder.scoring.question import Question
+    from refladder.scoring.modes import Mode
+    from refladder.scoring.modes.mode import Group
     from refladder.scoring.scorer import LadderScorer
 
 # How many ladders of a dimension are compared, and from how many a pass means something and the sign test refuses.
@@ -51,34 +52,20 @@ def prove(
     """
     if scorer.judge.recorded is not None:
         return []
-    stated = bool(scorer.run.stated)
-    answers = scorer.run.answers
-    run = run_of(
-        scorer.judge,
-        scorer.template,
-        answers=answers,
-        stated=int(stated),
-        sampling=scorer.run.recipe.sampling,
-    )
-    drawn = {
-        each.name: drawn_questions(scorer.ladders, each, stated=stated)
-        for each in scorer.dimensions
-    }
-    files = {name: _file(folder, run, questions) for name, questions in drawn.items()}
+    mode = scorer.mode.of_check
+    run = mode.run(scorer.judge, scorer.template, scorer.run.recipe.sampling)
+    drawn = {each.name: drawn_questions(scorer.ladders, each, mode) for each in scorer.dimensions}
+    files = {name: _file(folder, run, groups) for name, groups in drawn.items()}
     known = {
         name: read_record(JudgeCheck, path)
         for name, path in files.items()
         if path and path.exists()
     }
-    new = {name: questions for name, questions in drawn.items() if name not in known}
+    new = {name: groups for name, groups in drawn.items() if name not in known}
     if ask and new:
         if progress is not None:
-            count = sum(map(len, new.values()))
-            prompts = (
-                count // (scorer.ladders.rungs - 1)
-                if stated
-                else count * calls_of(scorer.template, answers)
-            )
+            groups = list(itertools.chain(*new.values()))
+            prompts = mode.prompts(scorer.template, len(groups), sum(map(len, groups)))
             progress(0, prompts, "judge check before the first row", 1)
         asker = Asker(scorer.judge, scorer.template, JudgmentIndex(None, run))
         for check in judge_checks(scorer.ladders, asker, new):
@@ -103,72 +90,46 @@ def prove(
     return checks
 
 
-def drawn_questions(
-    ladders: LadderSet, dimension: Dimension, *, stated: bool = False
-) -> list[Question]:
-    """Compare the best rung with the worst in both orders, on ladders with contexts that a fixed seed draws.
-
-    A judge that states probabilities compares the best rung, and then the worst, with all other rungs of its ladder.
-    """
+def drawn_questions(ladders: LadderSet, dimension: Dimension, mode: Mode) -> list[Group]:
+    """Return what a mode asks about ladders with contexts, which a fixed seed draws."""
     able = [
         (ladders.contexts[context_id], ladder)
         for (context_id, name), ladder in ladders.ladders.items()
         if name == dimension.name and context_id in ladders.contexts
     ]
     chosen = np.random.default_rng(SEED).permutation(len(able))[:MOST].tolist()
-    questions = []
+    groups: list[Group] = []
     for number in sorted(chosen):
         context, ladder = able[number]
-        anchor = context if ladders.anchors else None
-        sides = [rung_side(rung, anchor) for rung in ladder.rungs]
-        worst, best = sides[0], sides[-1]
-        pairs = [(best, worst), (worst, best)]
-        if stated:
-            pairs = [(best, other) for other in sides[:-1]]
-            pairs += [(worst, other) for other in sides[1:]]
-        questions += [comparison_of(context, dimension, *pair) for pair in pairs]
-    return questions
+        shared = bool(ladders.anchors)
+        groups += mode.check_questions(context, dimension, ladder, shared=shared)
+    return groups
 
 
 def judge_checks(
-    ladders: LadderSet, asker: Asker, drawn: Mapping[str, Sequence[Question]] | None = None
+    ladders: LadderSet, asker: Asker, drawn: Mapping[str, Sequence[Group]] | None = None
 ) -> list[JudgeCheck]:
     """Ask the `drawn_questions`, None for all, and return the check of each dimension; a dry run counts them and has none.
 
     An answer of low label mass counts too: it says which rung the judge prefers, and rows have their own warning.
     """
-    stated = asker.log.run.stated > 0
+    mode = mode_of(asker.log.run.mode)
     if drawn is None:
-        drawn = {
-            each.name: drawn_questions(ladders, each, stated=stated) for each in ladders.dimensions
-        }
-    asked = sorted(
-        (each for questions in drawn.values() for each in questions),
-        key=lambda each: each.context.id,
-    )
-    if stated:
-        size = ladders.rungs - 1
-        ends = [asked[start : start + size] for start in range(0, len(asked), size)]
-        answered = Stated(asker).ask(ends)
-    else:
-        answered = replace(asker, least_mass=0).ask(asked)
+        drawn = {each.name: drawn_questions(ladders, each, mode) for each in ladders.dimensions}
+    asked = sorted(itertools.chain(*drawn.values()), key=lambda group: group[0].context.id)
+    answered = mode.ask(replace(asker, least_mass=0), asked)
     judgments = {
-        question.comparison: judgment for question, judgment in zip(asked, answered, strict=True)
+        question.comparison: judgment
+        for question, judgment in zip(itertools.chain(*asked), answered, strict=True)
     }
     if isinstance(asker.backend, DryRunBackend):
         return []
     checks = []
-    for name, questions in drawn.items():
-        shares = outcome_probabilities([judgments[question.comparison] for question in questions])
-        each = shares.reshape(-1, 2, ladders.rungs - 1 if stated else 1, 3).mean(axis=2)
-        # Above 0, the best rung is preferred.
-        preferred = (each[:, :, 0] - each[:, :, 1]) * (1, -1)
-        preferred[np.abs(preferred) <= EVEN] = 0
-        # A ladder is right if the best rung gets a mean above 50, and the worst one below.
-        if stated:
-            preferred = np.min(preferred, axis=1, keepdims=True)
-            preferred[preferred == 0] = -1
-        answers = np.where(np.isnan(preferred), np.nan, (np.sign(preferred) + 1) / 2)
+    for name, groups in drawn.items():
+        questions = itertools.chain(*groups)
+        answers = mode.check_answers(
+            [judgments[question.comparison] for question in questions], ladders.rungs
+        )
         parsed = [ladder[~np.isnan(ladder)] for ladder in answers]
         means = [ladder.mean() for ladder in parsed if len(ladder)]
         right = float(np.sum(means))
@@ -181,10 +142,10 @@ def judge_checks(
                 template=asker.template.signature,
                 dimension=name,
                 shared=bool(ladders.anchors),
-                compared=len(each),
+                compared=len(answers),
                 right=right,
                 read=read,
-                unparsed=int(np.isnan(preferred).sum()),
+                unparsed=int(np.isnan(answers).sum()),
                 low=interval and interval.low,
                 high=interval and interval.high,
             )
@@ -258,7 +219,7 @@ def _counts(checks: Sequence[JudgeCheck]) -> str:
     return ", ".join(counts)
 
 
-def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path | None:
+def _file(folder: Path | None, run: Run, groups: Sequence[Group]) -> Path | None:
     """Return the file of a check, named by all that decides it: judge, template, answers and the texts of the set."""
     if folder is None:
         return None
@@ -266,7 +227,7 @@ def _file(folder: Path | None, run: Run, questions: Sequence[Question]) -> Path 
         run.recipe.backend,
         *run.recipe.prompts,
         str(run.answers),
-        *(question.key for question in questions),
+        *(question.key for question in itertools.chain(*groups)),
     ]
     words = [SCHEMAS[JudgeCheck], *asked]
     return folder / f"{digest_of(json.dumps(words), size=12)}.json"

@@ -466,18 +466,8 @@ def _difference(stored: Run, wanted: Run) -> str:
         return f"made by {stored.recipe.signature}, this run is {wanted.recipe.signature}"
     if scale_of(stored.ladders) != scale_of(wanted.ladders):
         return f"against ladders {stored.ladders}, this run's are {wanted.ladders}"
-    if (stored.stated, stored.answers) != (wanted.stated, wanted.answers):
-        other = wanted.stated or wanted.answers
-        other_words = (
-            str(other) if bool(stored.stated) == bool(wanted.stated) else _answers_of(wanted)
-        )
-        return f"of {_answers_of(stored)}, this run of {other_words}"
+    if stored.mode != wanted.mode:
+        return f"asked with {option('answers')} {stored.mode}, this run with {wanted.mode}"
     if stored.orders != wanted.orders:
         return f"asked in {plural(stored.orders, 'order')}, this run in {wanted.orders}"
     return "of dimensions " + ", ".join(dimension.name for dimension in stored.dimensions)
-
-
-def _answers_of(run: Run) -> str:
-    if run.stated:
-        return f"probabilities stated in {plural(run.stated, 'order')}"
-    return f"{plural(run.answers, 'sampled answer')} per question"

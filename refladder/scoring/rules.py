@@ -41,6 +41,8 @@ RULES = {
     ),
 }
 DEFAULT_RULE = "ladder-sum"
+# Rules that are linear in the probabilities of verdicts.
+LINEAR = "ladder-sum", "mean-difference", "expected-grade"
 
 
 def rule_named(name: str) -> Rule:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -11,37 +10,19 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
-from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.ranking.estimators import SAME
 from refladder.records import Context, Run, Sampling, Score
-from refladder.scoring.asker import (
-    Asker,
-    answering_of,
-    calls_of,
-    inconsistency,
-    judging_template,
-    run_of,
-    verdicts,
-)
+from refladder.scoring.asker import Asker, judging_template
 from refladder.scoring.columns import (
-    ScoreReport,
     block_notes,
     has_low_mass,
     least_masses,
     signature_of,
 )
-from refladder.scoring.question import ladder_questions, rung_id
-from refladder.scoring.rules import (
-    bounds_of,
-    expected_grades,
-    grade_spreads,
-    of_anchors,
-    rule_named,
-    rung_steps,
-)
-from refladder.scoring.stated import Stated, check_orders, intervals_of, order_scores
+from refladder.scoring.modes import mode_of
+from refladder.scoring.rules import rule_named
+from refladder.scoring.score_report import ScoreReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,7 +33,7 @@ if TYPE_CHECKING:
     from refladder.files.tables import Row
     from refladder.records import Dimension, Judgment, Output
     from refladder.scoring.judgment_file import JudgmentLog
-    from refladder.scoring.question import Question
+    from refladder.scoring.modes.mode import Group
     from refladder.settings import Scale, Scoring
 
 T = TypeVar("T")
@@ -61,8 +42,6 @@ T = TypeVar("T")
 FIRST_BATCH, LARGEST_BATCH = 16, 1024
 # Rows of one context that stay in one batch.
 LARGEST_CONTEXT = 256
-# A text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder.
-HALF = 0.5
 # In seconds. After a quicker batch the next is twice as large, after a slower one half as large.
 QUICK, SLOW = 2.0, 20.0
 
@@ -110,41 +89,19 @@ class Verdicts:
 
     def __init__(self, run: Run, scale: Scale) -> None:
         self.run = run
+        self._mode = mode_of(run.mode)
         self.report = ScoreReport(signature=signature_of(run, scale))
         # Done once, as the look-up reads the metadata of every installed package.
         self._rule = rule_named(scale.rule)
 
     def count(self, judgments: Sequence[Judgment]) -> None:
-        """Add judgments to `report`: those of every rung for each text, in the canonical order."""
+        """Add judgments to `report`: those of whole texts, in the canonical order."""
         report = self.report
         report.judgments += len(judgments)
         report.unparsed += sum(judgment.logprobs is None for judgment in judgments)
         report.cut += sum(judgment.cut for judgment in judgments)
         report.low_mass += sum(map(has_low_mass, judgments))
-        if self.run.orders > 1 and judgments:
-            disagreements, pairs = inconsistency(judgments)
-            report.disagreements += disagreements
-            report.order_pairs += pairs
-        ends = (
-            # p(win) against the top rung.
-            (self.run.rungs, 0, report.judged_top, report.above_top),
-            # p(loss) against the lowest.
-            (1, 1, report.judged_bottom, report.below_bottom),
-        )
-        for level, outcome, judged, beyond in ends:
-            rungs = {rung_id(level, anchor) for anchor in self.run.anchors or ("",)}
-            of_level = [
-                judgment
-                for judgment in judgments
-                if judgment.subject in rungs or judgment.against in rungs
-            ]
-            of_texts = verdicts(of_level, len(rungs), self.run.orders)[:, :, outcome].mean(axis=1)
-            firsts = of_level[:: self.run.orders * len(rungs)]
-            for judgment, probability in zip(firsts, of_texts.tolist(), strict=True):
-                if not math.isnan(probability):
-                    name = judgment.dimension
-                    judged[name] = judged.get(name, 0) + 1
-                    beyond[name] = beyond.get(name, 0) + (probability > HALF + SAME)
+        self._mode.count(self.run, judgments, report)
 
     def scores(
         self,
@@ -155,38 +112,24 @@ class Verdicts:
     ) -> list[tuple[Score, ...]]:
         """Score rows, and add their counts to `report`: the scores of each row, one for each dimension, in order.
 
-        `judgments` are as `trusted` gives them, compared rungs * orders for each of `blocks` (row, number of the
-        dimension). `reasons` say why others have none.
+        `judgments` are as `trusted` gives them, those of a text for each of `blocks` (row, number of the dimension).
+        `reasons` say why others have none.
         """
-        rungs, orders, dimensions = self.run.compared, self.run.orders, self.run.dimensions
-        anchors = max(len(self.run.anchors), 1)
+        run, mode, rule = self.run, self._mode, self._rule
         self.count(judgments)
-        probabilities = np.full((len(ids), len(dimensions), rungs, 3), np.nan)
-        masses = np.full((len(ids), len(dimensions)), np.nan)
+        each = len(mode.judgments_of_a_text(run))
+        reasons = {**reasons, **block_notes(judgments, blocks, each)}
+        intervals = mode.intervals(run, rule, judgments, blocks, self.report)
+        masses = np.full((len(ids), len(run.dimensions)), np.nan)
         if judgments:
             rows, numbers = np.array(blocks).T
-            masses[rows, numbers] = least_masses(judgments, rungs * orders)
-            probabilities[rows, numbers] = verdicts(judgments, rungs, orders)
-        reasons = {**reasons, **block_notes(judgments, blocks, rungs * orders)}
-        intervals = self._intervals(judgments, blocks) if self.run.stated > 1 and judgments else {}
+            masses[rows, numbers] = least_masses(judgments, each)
         by_dimension = []
-        for number, dimension in enumerate(dimensions):
-            human = (dimension.low, dimension.high)
-            read = probabilities[:, number]
-            values = of_anchors(self._rule, read, anchors, human)
-            value = values.mean(axis=1)
-            unscored = np.isnan(value)
-            between = np.full(len(values), np.nan)
-            if anchors > 1:
-                between = np.std(values, axis=1, ddof=1)
-            numbers = {
-                "value": value,
-                "grade": np.where(unscored, np.nan, expected_grades(read, human)),
-                "spread": np.where(unscored, np.nan, grade_spreads(read, human)),
-                "anchor_spread": between,
-                "mass": masses[:, number],
-            }
-            cells = zip(*map(_known, numbers.values()), strict=True)
+        for number, (dimension, fields) in enumerate(
+            zip(run.dimensions, mode.numbers(run, rule, len(ids), judgments, blocks), strict=True)
+        ):
+            fields["mass"] = masses[:, number]
+            cells = zip(*map(_known, fields.values()), strict=True)
             by_dimension.append(
                 [
                     Score(
@@ -195,7 +138,7 @@ class Verdicts:
                         reason=reasons.get((row, number)),
                         signature=self.report.signature,
                         interval=intervals.get((row, number)),
-                        **dict(zip(numbers, of_row, strict=True)),
+                        **dict(zip(fields, of_row, strict=True)),
                     )
                     for row, of_row in enumerate(cells)
                 ]
@@ -203,33 +146,6 @@ class Verdicts:
         scores = list(zip(*by_dimension, strict=True))
         self.report.count_rows(scores)
         return scores
-
-    def _intervals(
-        self, judgments: Sequence[Judgment], blocks: Sequence[tuple[int, int]]
-    ) -> dict[tuple[int, int], tuple[float, float]]:
-        """Return the interval of each score over orders, by row and number of the dimension; their spread goes to `report`."""
-        each = self.run.compared
-        anchors = max(len(self.run.anchors), 1)
-        found = {}
-        for number, dimension in enumerate(self.run.dimensions):
-            human = dimension.low, dimension.high
-            low, high = bounds_of(self._rule, self.run.rungs, human)
-            steps = np.tile(rung_steps(self._rule, self.run.rungs, human), anchors) / anchors
-            places = [place for place, (_, of_block) in enumerate(blocks) if of_block == number]
-            of_dimension = [
-                judgment
-                for place in places
-                for judgment in judgments[place * each : (place + 1) * each]
-            ]
-            scores, fine = order_scores(of_dimension, each, self.run.stated, low, steps)
-            several = scores[(~np.isnan(scores)).sum(axis=1) > 1]
-            self.report.count_orders(dimension.name, np.nanvar(several, axis=1, ddof=1))
-            for place, (least, most) in zip(
-                places, intervals_of(scores, fine, low, high).tolist(), strict=True
-            ):
-                if not math.isnan(least):
-                    found[blocks[place]] = (least, most)
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +170,7 @@ class Judged(NamedTuple):
     """
 
     items: Sequence[Item]
-    questions: list[Question]
+    groups: list[Group]
     judgments: list[Judgment]
     blocks: list[tuple[int, int]]
     reasons: dict[tuple[int, int], str]
@@ -276,8 +192,6 @@ class LadderScorer:
         dimensions: Sequence[Dimension] | None = None,
         sampling: Sampling | None = None,
     ) -> None:
-        answers = asked.sampled
-        stated = asked.stated
         if dimensions is None:
             dimensions = choose_dimensions(ladders.dimensions, asked.dimensions)
         self.ladders = ladders
@@ -293,19 +207,18 @@ class LadderScorer:
                 f"{ladders.name}: the set is shared, and yes/no questions show one context for both texts; leave out "
                 f"{option('yes-no')}"
             )
-        role = "compare-yesno" if asked.yes_no else ladders.role
-        if stated:
-            check_orders(stated, ladders.rungs)
-            role = "stated-shared" if ladders.anchors else "stated"
+        self.mode = mode_of(asked.answers)
+        self.mode.check_settings(asked)
+        self.mode.check_rungs(ladders.rungs)
         self.template = judging_template(
-            judge_backend, ladders.task, role, asked.prompts, answers=answers or stated
+            judge_backend,
+            ladders.task,
+            self.mode.role(ladders, yes_no=asked.yes_no),
+            asked.prompts,
+            answers=self.mode.sampled,
         )
-        if stated:
-            sampling = answering_of(judge_backend)
-        elif answers:
-            sampling = replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS)
         self.run = replace(
-            run_of(judge_backend, self.template, answers=answers, stated=stated, sampling=sampling),
+            self.mode.run(judge_backend, self.template, sampling),
             ladders=ladders.signature,
             dimensions=self.dimensions,
             rungs=ladders.rungs,
@@ -319,11 +232,8 @@ class LadderScorer:
     def prompts_of_a_row(self) -> int:
         """Return the number of prompts for a row that has all of its ladders."""
         ladders = len(self.dimensions) * max(len(self.run.anchors), 1)
-        if self.run.stated:
-            return ladders * self.run.stated
-        return (
-            ladders * self.run.rungs * self.run.orders * calls_of(self.template, self.run.answers)
-        )
+        questions = ladders * self.run.rungs * self.run.orders
+        return self.mode.prompts(self.template, ladders, questions)
 
     def score(self, items: Sequence[Item], log: JudgmentLog) -> list[tuple[Score, ...]]:
         """Score a batch: the scores of each item, one for each dimension."""
@@ -331,16 +241,12 @@ class LadderScorer:
 
     def judged(self, items: Sequence[Item], log: JudgmentLog) -> Judged:
         """Ask the judge about a batch, except for what the log holds."""
-        questions, blocks, reasons = self._questions(items)
-        asker = self._asker(log, len(questions))
+        groups, blocks, reasons = self._groups(items)
+        asker = self._asker(log, groups)
         reused = log.reused
-        if self.run.stated:
-            ladders = self._ladders_of(questions)
-            judgments = Stated(asker).ask(ladders)
-        else:
-            judgments = asker.ask(questions)
+        judgments = self.mode.ask(asker, groups)
         self.report.reused += log.reused - reused
-        return Judged(items, questions, judgments, blocks, reasons)
+        return Judged(items, groups, judgments, blocks, reasons)
 
     def scores(self, judged: Judged) -> list[tuple[Score, ...]]:
         """Turn the judgments of a batch into scores, and add them to `report`."""
@@ -349,23 +255,17 @@ class LadderScorer:
 
     def characters(self, judged: Judged, log: JudgmentLog) -> int:
         """Return the length of all prompts of a batch, also of those that the log answered."""
-        asker = self._asker(log, len(judged.questions))
-        if self.run.stated:
-            return Stated(asker).characters(self._ladders_of(judged.questions))
-        return sum(map(asker.characters, judged.questions))
+        return self.mode.characters(self._asker(log, judged.groups), judged.groups)
 
-    def _asker(self, log: JudgmentLog, questions: int) -> Asker:
-        return Asker(self.judge, self.template, log, self.scale.least_mass, batch=max(questions, 1))
+    def _asker(self, log: JudgmentLog, groups: Sequence[Group]) -> Asker:
+        batch = max(sum(map(len, groups)), 1)
+        return Asker(self.judge, self.template, log, self.scale.least_mass, batch=batch)
 
-    def _ladders_of(self, questions: Sequence[Question]) -> list[Sequence[Question]]:
-        rungs = self.run.rungs
-        return [questions[start : start + rungs] for start in range(0, len(questions), rungs)]
-
-    def _questions(
+    def _groups(
         self, items: Sequence[Item]
-    ) -> tuple[list[Question], list[tuple[int, int]], dict[tuple[int, int], str]]:
+    ) -> tuple[list[Group], list[tuple[int, int]], dict[tuple[int, int], str]]:
         """Return the questions about items, the item and dimension of each block, and why others have none."""
-        asked: list[Question] = []
+        groups: list[Group] = []
         blocks: list[tuple[int, int]] = []
         reasons: dict[tuple[int, int], str] = {}
         for row, item in enumerate(items):
@@ -383,16 +283,11 @@ class LadderScorer:
                 context = item.context if self.ladders.anchors else None
                 context = context or self._contexts.get(context_id)
                 context = context or Context(id=context_id, task=self.ladders.task, text="")
-                for anchor in self.ladders.anchors or (context_id,):
-                    ladder = self.ladders.ladders[anchor, dimension.name]
-                    shown = self.ladders.contexts[anchor] if self.ladders.anchors else None
-                    asked.extend(
-                        ladder_questions(
-                            output, context, dimension, ladder, orders=self.run.orders, anchor=shown
-                        )
-                    )
+                groups += self.mode.groups(
+                    output, context, dimension, self.ladders, orders=self.run.orders
+                )
                 blocks.append((row, number))
-        return asked, blocks, reasons
+        return groups, blocks, reasons
 
     def _without_ladder(self, context_id: str, dimension: str) -> str:
         """Say why there is no ladder of a context on a dimension."""

@@ -13,7 +13,7 @@ from refladder.files.tables import STANDARD, Collected
 from refladder.jobs.input_rows import Mapped, check_input, open_items
 from refladder.jobs.score import write_settings
 from refladder.records import is_shared
-from refladder.scoring.columns import ScoreReport
+from refladder.scoring.score_report import ScoreReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

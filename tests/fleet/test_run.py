@@ -22,7 +22,7 @@ from refladder.files.folders import open_folder
 from refladder.files.locks import has_ended
 from refladder.files.scored_folders import stamp
 from refladder.fleet.run import list_files, merged
-from refladder.scoring.columns import ScoreReport
+from refladder.scoring.score_report import ScoreReport
 
 LADDERS = "--ladders demo/story --dimension coherence"
 DAMAGED = (

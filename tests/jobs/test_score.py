@@ -138,7 +138,7 @@ def test_score_by_written_answers(scored, command, tmp_path):
     # answers of another number are other judgments
     done = scored(rule, options=f"{options} --answers 3")
     assert done.code == 2
-    other = "these judgments are of another run (of 4 sampled answers per question, this run of 3)"
+    other = "these judgments are of another run (asked with --answers 4, this run with 3)"
     assert other in done.err
     # this judge gives no label probabilities
     assert scored(rule).code == 3

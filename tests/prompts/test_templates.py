@@ -20,6 +20,7 @@ from refladder.prompts import (
 SHIPPED = {
     (task, role) for task in TASKS for role in ROLES if role != "subject" or task == "document"
 }
+ANCHORED = ("anchored", "anchored-stated")
 JUDGING = tuple(role for role in ROLE_OUTCOMES if role != "reward")  # which asks for no answer
 WRITING = ("worst", "best", "between")
 PAIRS = sorted(SHIPPED)
@@ -74,6 +75,7 @@ LABELS = {
     "direct-5": ("1", "2", "3", "4", "5"),
     "direct-10": ("1", "2", "3", "4", "5", "6", "7", "8", "9", "10"),
     "direct-100": tuple(map(str, range(1, 101))),
+    **dict.fromkeys(("rating", "anchored"), ("1", "2", "3", "4", "5")),
     "reward": ("win", "loss"),  # asked of no model: they name the two log-probabilities of a reward
     "verifier": tuple("TSRQPONMLKJIHGFEDCBA"),  # arXiv 2607.05391: A is the best
 }
@@ -197,7 +199,9 @@ def test_form():
         assert "\n\n\n" not in source
         assert "\t" not in source
         text = plain(task, role)
-        assert ("<dimension>: <description>\n" in text) == (role != "subject")
+        together = role == "rating-together"
+        criterion = "<criteria>\n" if together else "<dimension>: <description>\n"
+        assert (criterion in text) == (role != "subject")
         assert re.match(r"[A-Z][^<>\n]*(?:<dimension>)?\.", text), "starts with a sentence"
 
     assert offenders(check, PAIRS) == []
@@ -210,7 +214,7 @@ def test_a_judging_prompt_ends_with_a_line_that_names_the_answers():
         assert last.startswith("Answer ")
         assert last.endswith(":")
         assert "<" not in last
-        if role.startswith("direct"):
+        if role.startswith(("direct", "rating", "anchored")):
             assert last == f"Answer with one whole number from 1 to {len(template.labels)}:"
         elif role == "verifier":
             assert last == "Answer with one letter from A to T:"
@@ -260,7 +264,7 @@ def test_an_empty_background_still_reads_well():
     def check(task, role):
         assert "\n\nBackground (empty if there is none):\n<background>\n" in plain(task, role)
 
-    roles = sorted(set(OF_ALL_TASKS) - {"compare-shared", "stated-shared"})
+    roles = sorted(set(OF_ALL_TASKS) - {"compare-shared", "stated-shared", *ANCHORED})
     assert offenders(check, itertools.product(WITH_BACKGROUND, roles)) == []
 
 
@@ -321,3 +325,35 @@ def test_stated_shows_the_references_before_the_target_and_ends_with_the_form_of
             shares(task, role)
 
     assert offenders(check, itertools.product(TASKS, orders)) == []
+
+
+def test_a_rating_names_the_ends_of_the_scale_and_shows_the_target_last():
+    ends = ("\n1 is the worst: ", "\n5 is the best: ")
+    form = 'A line is the rating, a colon and its probability in percent, in the form "1: number"; '
+
+    def check(task, role):
+        text, noun = plain(task, role), NOUNS[task]
+        criterion = "<criteria>" if role == "rating-together" else "<dimension>: <description>"
+        own = ["<context>", "<background>", "<target>"]
+        examples = ["<reference_context>", "<reference_background>", "<examples>"]
+        assert in_order(
+            text, ["Evaluation criteria:\n", criterion, *ends, "steps:\n", *examples, *own]
+        )
+        assert [part for part in (criterion, *ends, "<target>") if part not in text] == []
+        heading = f"Target {noun.lower()}" if role in ANCHORED else noun
+        assert f"\n{heading}:\n<target>\n\nAnswer with " in text
+        assert (form in text) == (role not in {"rating", "anchored"})
+        # A row of a shared set may have no context.
+        if task != "document":
+            assert " (empty if there is none):\n<context>\n" in text
+
+    roles = ("rating", "rating-stated", "rating-together", *ANCHORED)
+    assert offenders(check, itertools.product(TASKS, roles)) == []
+    for task, role in itertools.product(TASKS, ("rating", "anchored")):
+        # Both forms of a question differ in what they ask for, and in nothing that they show.
+        whole, stated = plain(task, role), plain(task, f"{role}-stated")
+        assert whole.split("Evaluation steps:")[0] == stated.split("Evaluation steps:")[0]
+        shown = re.compile(r"\n\n[^\n]+:\n<.*>\n\n(?=Answer)", re.DOTALL)
+        assert (
+            shown.search(whole.split("steps:")[1])[0] == shown.search(stated.split("steps:")[1])[0]
+        )

@@ -13,7 +13,7 @@ from refladder.report.summary import (
     summary,
     summary_lines,
 )
-from refladder.scoring.columns import ScoreReport
+from refladder.scoring.score_report import ScoreReport
 
 
 def test_a_run_without_faults_is_one_line():

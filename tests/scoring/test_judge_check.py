@@ -21,6 +21,7 @@ from refladder.errors import JudgeRefusedError
 from refladder.records import JudgeCheck, LabelReading
 from refladder.registry import Entry
 from refladder.scoring.judge_check import check_lines, drawn_questions
+from refladder.scoring.modes import mode_of
 
 ROWS = [{"context_id": "story-01", "output": "A keeper found a bottle on the rocks."}]
 DEMO = refladder.load_ladders("demo/story")
@@ -251,10 +252,11 @@ def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
             contexts[copy] = replace(context, id=copy)
             ladders[copy, "coherence"] = DEMO.ladders[name, "coherence"]
     many = replace(DEMO, contexts=contexts, ladders=ladders)
-    questions = drawn_questions(many, DEMO.dimensions[0])
+    pairs = drawn_questions(many, DEMO.dimensions[0], mode_of(0))
+    questions = [question for pair in pairs for question in pair]
     assert len(questions) == 32
     assert len({question.context.id for question in questions}) == 16
-    assert questions == drawn_questions(many, DEMO.dimensions[0])
+    assert pairs == drawn_questions(many, DEMO.dimensions[0], mode_of(0))
 
 
 def test_a_set_without_the_texts_of_its_contexts_is_not_checked(monkeypatch, said):

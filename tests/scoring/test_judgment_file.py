@@ -93,7 +93,7 @@ def test_a_file_of_another_run_is_refused(path):
 
     opened(3)
     message = (
-        f"{path}: these judgments are of another run (of 3 sampled answers per question, this run of 4); "
+        f"{path}: these judgments are of another run (asked with --answers 3, this run with 4); "
         f"name another file or folder (--out, --judgments or --work), or delete {path}"
     )
     with pytest.raises(UsageError, match=f"^{re.escape(message)}$"):

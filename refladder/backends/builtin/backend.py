@@ -142,7 +142,10 @@ _READERS: dict[str, Callable[[Prompt], dict[str, float]]] = {
     "compare-shared": _compare_shared,
     "compare-yesno": _compare_yes_or_no,
     "pairwise": _pairwise,
-    "direct-5": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 5),
+    **dict.fromkeys(
+        ("direct-5", "rating", "anchored"),
+        lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 5),
+    ),
     "direct-10": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 10),
     "direct-100": lambda prompt: grades(_worth(prompt, prompt.slots["target"]), 100),
     "verifier": lambda prompt: grades(

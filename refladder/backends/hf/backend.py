@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.hf.loading import open_model, parse_memory
 from refladder.backends.hf.tokens import NOT_FINITE, Tokens, label_reading, sequences_of
+from refladder.backends.instruction import instruction_digest, read_instruction
 from refladder.backends.labels import PREFIXES
 from refladder.backends.protocol import Streaming, Usage, in_order
 from refladder.engine.causal import Causal
@@ -68,7 +69,13 @@ class TransformersBackend(Streaming):
     kind = "hf"
 
     def __init__(
-        self, opened: Opened, *, memory: int | None, truncate_context: bool, prefix: bool = True
+        self,
+        opened: Opened,
+        *,
+        memory: int | None,
+        truncate_context: bool,
+        prefix: bool = True,
+        system: str = "",
     ) -> None:
         self.opened = opened
         # A decoder reads what prompts share once; a reward model reads each text whole.
@@ -89,8 +96,15 @@ class TransformersBackend(Streaming):
         self._longest: int | None = getattr(
             opened.config.get_text_config(), "max_position_embeddings", None
         )
-        self.tokens = Tokens(opened.tokenizer, opened.name, encoder_decoder=opened.encoder_decoder)
+        self._system = system
+        self.tokens = Tokens(
+            opened.tokenizer,
+            opened.name,
+            encoder_decoder=opened.encoder_decoder,
+            system=system,
+        )
         self.tokens.check_template()
+        self.tokens.check_system()
 
     @cached_property
     def scorer(self) -> Causal | EncoderDecoder:
@@ -155,6 +169,7 @@ class TransformersBackend(Streaming):
         """Return model, revision, dtype, template and all else that can change an answer; batches do not."""
         options = ",truncate" * self._truncate
         options += "" if self.rewards else f",prefix:{self._prefix}"
+        options += f",system:{instruction_digest(self._system)}" if self._system else ""
         return (
             f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
         )
@@ -457,12 +472,15 @@ def open_hf(
     truncate_context: str = "false",
     # How an answer begins; none lets the model begin.
     prefix: str = "template",
+    # A file with an instruction, the system message of every question.
+    system: str | None = None,
     # True: Python files that come with the model are run.
     trust_remote_code: str = "false",
 ) -> TransformersBackend:
     """Open a model of the Hub, a folder or a GGUF file; options are text, as on the command line."""
     if prefix not in PREFIXES:
         raise UsageError(f"prefix={prefix}: must be {' or '.join(PREFIXES)}")
+    instruction = "" if system is None else read_instruction(system)
     allowed = parse_memory(memory)
     truncate = flag("truncate_context", truncate_context)
     trust = flag("trust_remote_code", trust_remote_code)
@@ -474,7 +492,11 @@ def open_hf(
         trust_remote_code=trust,
     )
     return TransformersBackend(
-        opened, memory=allowed, truncate_context=truncate, prefix=prefix == PREFIXES[0]
+        opened,
+        memory=allowed,
+        truncate_context=truncate,
+        prefix=prefix == PREFIXES[0],
+        system=instruction,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.labels import both_count, reading_from_sequences, shortened, spellings_after
 from refladder.engine.trie import Read
-from refladder.errors import BackendUnavailableError, UsageError
+from refladder.errors import BackendUnavailableError, UsageError, option
 from refladder.records import LabelReading, digest_of
 
 if TYPE_CHECKING:
@@ -42,10 +42,14 @@ class TokenQuestion(NamedTuple):
 class Tokens:
     """A tokenizer and its chat template."""
 
-    def __init__(self, tokenizer: Any, name: str, *, encoder_decoder: bool = False) -> None:
+    def __init__(
+        self, tokenizer: Any, name: str, *, encoder_decoder: bool = False, system: str = ""
+    ) -> None:
         self._tokenizer = tokenizer
         self._name = name
         self._encoder_decoder = encoder_decoder
+        # The system message before every prompt; empty for none.
+        self._system = system
         template = getattr(tokenizer, "chat_template", None)
         if isinstance(template, dict):
             template = template.get("default")
@@ -215,8 +219,8 @@ class Tokens:
 
     def _pieces(self, text: str, prefix: str = "") -> list[str]:
         """Return the prompt as text, split inside each control token that the user's text spells, so that it stays text."""
-        marked, mark = self._marked(text)
-        rendered = self._rendered(marked)
+        marked, mark = self._marked(text, self._system)
+        rendered = self._rendered(marked, self._marked(self._system, text)[0])
         return (rendered + self._answer(rendered, prefix) if prefix else rendered).split(mark)
 
     def _marked(self, text: str, *others: str) -> tuple[str, str]:
@@ -230,10 +234,11 @@ class Tokens:
             text = text[: match.start() + 1] + mark + text[match.start() + 1 :]
         return text, mark
 
-    def _rendered(self, text: str) -> str:
+    def _rendered(self, text: str, system: str) -> str:
         if self._template is None:
             return text
-        rendered = self._chat([{"role": "user", "content": text}], start_answer=True)
+        before = [{"role": "system", "content": system}] if system else []
+        rendered = self._chat([*before, {"role": "user", "content": text}], start_answer=True)
         if rendered.rstrip().endswith("<think>"):
             return rendered.rstrip() + "\n\n</think>\n\n"
         if "<|channel|>" in self._template and not rendered.endswith("<|message|>"):
@@ -259,6 +264,22 @@ class Tokens:
         raise problem or BackendUnavailableError(
             f"hf:{self._name}: its chat template leaves out the user's message; use another model"
         )
+
+    def check_system(self) -> None:
+        """Check that prompts show the system message, if there is one."""
+        if not self._system:
+            return
+        problem = "has no chat template" if self._template is None else ""
+        try:
+            if self._system not in "".join(self._pieces(_SAMPLE[:11])):
+                problem = problem or "has a chat template that leaves out the system message"
+        except BackendUnavailableError:
+            problem = "has a chat template that refuses a system message"
+        if problem:
+            raise BackendUnavailableError(
+                f"hf:{self._name} {problem}; leave out the option system, and write the instruction into prompt "
+                f"templates of your own ({option('prompts')})"
+            )
 
     def _chat(self, messages: list[dict[str, Any]], *, start_answer: bool) -> str:
         self.check_template()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Self, TypeVar
 from urllib.parse import urlsplit
 
 from refladder.backends.first_answers import FirstAnswers
+from refladder.backends.instruction import instruction_digest
 from refladder.backends.openai.answer_files import AnswerFiles
 from refladder.backends.openai.client import THINKING_TOKENS, Client
 from refladder.backends.openai.errors import LOG, NotYet, Refusal, Tally, unavailable
@@ -145,6 +146,8 @@ class OpenAIBackend(Streaming):
             if self.options.extra
             else ""
         )
+        if self.options.system:
+            extra = f" system={instruction_digest(self.options.system)}{extra}"
         query = f"?{parts.query}" if parts.query else ""
         place = f"{self.model}@{parts.netloc}{parts.path}{query}"
         # The folder's id stays when the folder is moved.
@@ -263,13 +266,9 @@ class OpenAIBackend(Streaming):
         drawn = {"temperature": temperature, "seed": sampling.seed, "top_p": top_p}
 
         async def answer(client: Client, prompt: Prompt) -> Completion:
-            completion = written(
-                (
-                    await client.chat(
-                        self.capabilities.messages(prompt), most=sampling.max_tokens, **drawn
-                    )
-                )[0]
-            )
+            messages = self.capabilities.messages(prompt, client.options)
+            choices = await client.chat(messages, most=sampling.max_tokens, **drawn)
+            completion = written(choices[0])
             if completion.note is not None:
                 self._tally.counts[f"answer: {completion.note}"] += 1
             return completion
@@ -287,15 +286,15 @@ class OpenAIBackend(Streaming):
         read = READERS[capabilities.mode].read
 
         async def answer(client: Client, prompt: Prompt) -> LabelReading:
-            return await read(client, capabilities, capabilities.messages(prompt), asked)
+            messages = capabilities.messages(prompt, client.options)
+            return await read(client, capabilities, messages, asked)
 
         def failed(reason: str) -> LabelReading:
             return LabelReading(reason=reason)
 
         async def answer_together(client: Client, block: Sequence[Prompt]) -> list[LabelReading]:
-            return await read_exact_together(
-                client, capabilities, [capabilities.messages(prompt) for prompt in block], asked
-            )
+            messages = [capabilities.messages(prompt, client.options) for prompt in block]
+            return await read_exact_together(client, capabilities, messages, asked)
 
         together = answer_together if capabilities.together else None
         return self._first.watched_readings(asked, self._each(prompts, answer, failed, together))

@@ -119,9 +119,11 @@ class Capabilities:
     # Why each better mode is not used, "mode: reason".
     refused: tuple[str, ...] = ()
 
-    def messages(self, prompt: Prompt) -> Messages:
+    def messages(self, prompt: Prompt, options: Options) -> Messages:
         """Return a prompt as messages; the last one begins the answer if the prompt has a prefix."""
-        return begun_answer(prompt.messages, prompt.prefix if self.prefix == "on" else "")
+        system = [{"role": "system", "content": options.system}] if options.system else []
+        prefix = prompt.prefix if self.prefix == "on" else ""
+        return begun_answer([*system, *prompt.messages], prefix)
 
     def name(self, samples: int) -> str:
         """Return the mode in one word, as in fingerprints."""

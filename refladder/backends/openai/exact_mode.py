@@ -293,7 +293,7 @@ _TOGETHER = {"token-ids", "score"}
 
 async def sent_tokens(client: Client, capabilities: Capabilities, prompt: Prompt) -> int:
     """Return the prompt tokens of all requests for a row; `vocabulary` sends more if its first list is too short."""
-    messages = await client.shortened(capabilities.messages(prompt), prompt.labels)
+    messages = await client.shortened(capabilities.messages(prompt, client.options), prompt.labels)
     length = len(await client.ids(messages))
     if not prompt.labels or capabilities.mode == "top":
         return length

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from refladder.backends.instruction import read_instruction
 from refladder.backends.labels import PREFIXES
 from refladder.errors import BackendUnavailableError, DataError, UsageError, option
 from refladder.files.folders import cache_folder
@@ -84,6 +85,8 @@ class Options:
     api_key_file: str | None = None
     # A JSON object of texts; default: REFLADDER_HEADERS, the same JSON itself.
     headers_file: str | None = None
+    # The text of the file that the option names: the system message of every question.
+    system: str = ""
     # An answer begins as its template says, where the server continues it; `none`: never.
     prefix: str = "template"
     # Handshakes of the last day; default: in the user's cache folder for remote servers.
@@ -167,6 +170,8 @@ def _value(name: str, value: Any) -> Any:
                 return number
         words = "a whole number" if kind is int else "a number"
         raise UsageError(f"{name} must be {words} above 0, found {value!r}")
+    if name == "system":
+        return read_instruction(str(value))
     if name == "extra":
         reason = ""
         if isinstance(value, str):

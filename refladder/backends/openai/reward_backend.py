@@ -44,7 +44,7 @@ _TRIED: tuple[Messages, ...] = tuple(
     for answer in ("The capital of France is Paris.", "no no no no")
 )
 # Options
-_OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache"}
+_OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache", "system"}
 _NO_TOKENIZER = "it takes texts in the chat template, and no tokenizer was named"
 
 

@@ -19,7 +19,7 @@ from refladder.errors import BackendError, JudgeRefusedError, OtherRunError, Usa
 from refladder.files.ladder_sets import ladder_set
 from refladder.methods.contract import MethodSettings
 from refladder.records import Completion, Context, Ladder, Rung, Sampling
-from refladder.scoring.stated import intervals_of, orders_of
+from refladder.scoring.modes.stated import intervals_of, orders_of
 
 RULES = "ladder-sum, mean-difference, expected-grade"
 FIVE = [1.0, 2.0, 3.0, 4.0, 5.0]
@@ -278,7 +278,7 @@ def test_what_a_failed_run_kept_is_not_used_by_another_one(tmp_path, write_jsonl
     with pytest.raises(BackendError):
         score("stated:2")
     judge.healed, judge.asked = True, []
-    with pytest.raises(OtherRunError, match="of probabilities stated in 2 orders, this run of 3"):
+    with pytest.raises(OtherRunError, match="asked with answers stated:2, this run with stated:3"):
         score("stated:3")
     judgments.unlink()
     score("stated:3")
@@ -312,15 +312,15 @@ def test_a_judgments_file_is_continued_and_rescored(tmp_path, write_jsonl):
     for column in ("worth_score", "worth_score_low", "worth_score_high", "signature"):
         found = [row[column] for row in read_lines(again)]
         assert found == [row[column] for row in read_lines(out)]
-    with pytest.raises(UsageError, match=f"stated probabilities support only the rules {RULES}"):
+    with pytest.raises(UsageError, match=f"answers stated:5 supports only the rules {RULES}"):
         refladder.rescore(kept, out=tmp_path / "votes.jsonl", rule="hard-votes")
-    with pytest.raises(OtherRunError, match="of probabilities stated in 5 orders, this run of 2"):
+    with pytest.raises(OtherRunError, match="asked with answers stated:5, this run with stated:2"):
         score("stated:2")
 
 
 FORMS = "use a number of 0 or more, stated, or stated:K"
 NUMBER = "give answers a number"
-NEXT = f"choose one of them, or {NUMBER}"
+NEXT = "choose one of them with rule"
 NO_ORDERS = "leave out both_orders, or use stated:2"
 ORDERS = "different orders, and ladders of"
 
@@ -414,7 +414,7 @@ def test_the_judge_check_counts_ladders_by_hand(tmp_path, write_jsonl):
 def test_evaluate_takes_stated_probabilities():
     benchmark = benchmark_of([[1.5, 2.5, 3.5], [4.5, 1.5, 2.0]])
     ladders, judge = set_of([FIVE] * 2), Stating()
-    settings = MethodSettings(stated=1)
+    settings = MethodSettings(answers="stated")
     evaluation = refladder.evaluate(
         benchmark, ladders=ladders, judge=judge, methods=["ladder"], settings=settings
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refladder.scoring.stated_answer import stated_numbers
+from refladder.scoring.modes.stated_answer import stated_numbers
 
 NUMBERS = [85.0, 60.0, 5.0]
 READ = [

@@ -1,0 +1,27 @@
+"""An instruction of the user that a model reads before every question, as the system message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from refladder.errors import UsageError
+from refladder.records import digest_of
+
+
+def read_instruction(path: str) -> str:
+    """Return the text of the file that the option `system` names, without white space at its ends."""
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8-sig").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise UsageError(
+            f"system={path}: cannot be read ({reason}); name a UTF-8 text file with the instruction"
+        ) from error
+    if not text:
+        raise UsageError(f"system={path}: the file is empty; write the instruction into it")
+    return text
+
+
+def instruction_digest(text: str) -> str:
+    """Return the digest of an instruction, as fingerprints show it."""
+    return digest_of(text, size=6)

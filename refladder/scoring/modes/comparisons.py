@@ -1,0 +1,224 @@
+"""Comparisons: a judge says of each rung whether a text is better, worse or similar.
+
+The labels' probabilities are read (arXiv 2307.07889, equation 3), or answers are sampled (equation 5).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from refladder.backends.sampled import ANSWER_TOKENS
+from refladder.ranking.estimators import SAME
+from refladder.records import Sampling
+from refladder.scoring.asker import (
+    calls_of,
+    inconsistency,
+    outcome_probabilities,
+    run_of,
+    verdicts,
+)
+from refladder.scoring.modes.mode import Mode
+from refladder.scoring.question import comparison_of, ladder_questions, rung_id, rung_side
+from refladder.scoring.rules import (
+    bounds_of,
+    expected_grades,
+    grade_spreads,
+    of_anchors,
+)
+from refladder.trust.certificate import EVEN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.arrays import FloatArray
+    from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.prompts import Template
+    from refladder.records import Context, Dimension, Judgment, Ladder, Output, Progress, Run
+    from refladder.scoring.asker import Asker
+    from refladder.scoring.modes.mode import Block, Group
+    from refladder.scoring.question import Question
+    from refladder.scoring.rules import Rule
+    from refladder.scoring.score_report import ScoreReport
+    from refladder.settings import Scoring
+
+# A text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder.
+HALF = 0.5
+
+
+class Comparisons(Mode):
+    """A question about every rung; `sampled` answers to each, or 0 to read the probabilities of its labels."""
+
+    def __init__(self, sampled: int = 0) -> None:
+        self.sampled = sampled
+        self.name = str(sampled)
+
+    def check_settings(self, asked: Scoring) -> None:
+        """Accept all settings."""
+
+    def check_rule(self, rule: str, where: str = "") -> None:
+        """Accept every rule."""
+
+    def check_rungs(self, rungs: int) -> None:
+        """Accept any number of rungs."""
+
+    def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
+        """Return the role of a comparison."""
+        return "compare-yesno" if yes_no else ladders.role
+
+    def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
+        """Return a run that reads labels, or samples answers."""
+        sampling = replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS)
+        return run_of(judge, template, answers=self.sampled, sampling=sampling)
+
+    def groups(
+        self,
+        output: Output,
+        context: Context,
+        dimension: Dimension,
+        ladders: LadderSet,
+        *,
+        orders: int,
+    ) -> list[Group]:
+        """Compare a text with the rungs of its ladder, or of each anchor's."""
+        groups: list[Group] = []
+        for anchor in ladders.anchors or (context.id,):
+            ladder = ladders.ladders[anchor, dimension.name]
+            shown = ladders.contexts[anchor] if ladders.anchors else None
+            questions = ladder_questions(
+                output, context, dimension, ladder, orders=orders, anchor=shown
+            )
+            groups.append(list(questions))
+        return groups
+
+    def ask(
+        self, asker: Asker, groups: Sequence[Group], progress: Progress | None = None
+    ) -> list[Judgment]:
+        """Ask every question by itself."""
+        return asker.ask(list(itertools.chain(*groups)), progress)
+
+    def characters(self, asker: Asker, groups: Sequence[Group]) -> int:
+        """Count the characters of the prompts of all questions."""
+        return sum(map(asker.characters, itertools.chain(*groups)))
+
+    def prompts(self, template: Template, groups: int, questions: int) -> int:
+        """Return the number of calls for these questions."""
+        del groups
+        return questions * calls_of(template, self.sampled)
+
+    def judgments_of_a_text(self, run: Run) -> Sequence[tuple[str, str | None]]:
+        """Return a comparison with each rung of each anchor, in each order."""
+        pairs = []
+        for anchor in run.anchors or ("",):
+            for level in range(1, run.rungs + 1):
+                rung = rung_id(level, anchor)
+                pairs += [("", rung), (rung, "")][: run.orders]
+        return pairs
+
+    def count(self, run: Run, judgments: Sequence[Judgment], report: ScoreReport) -> None:
+        """Count orders that disagree, and texts beyond the ladder."""
+        if run.orders > 1 and judgments:
+            disagreements, pairs = inconsistency(judgments)
+            report.disagreements += disagreements
+            report.order_pairs += pairs
+        ends = (
+            # p(win) against the top rung.
+            (run.rungs, 0, report.judged_top, report.above_top),
+            # p(loss) against the lowest.
+            (1, 1, report.judged_bottom, report.below_bottom),
+        )
+        for level, outcome, judged, beyond in ends:
+            rungs = {rung_id(level, anchor) for anchor in run.anchors or ("",)}
+            of_level = [
+                judgment
+                for judgment in judgments
+                if judgment.subject in rungs or judgment.against in rungs
+            ]
+            of_texts = verdicts(of_level, len(rungs), run.orders)[:, :, outcome].mean(axis=1)
+            firsts = of_level[:: run.orders * len(rungs)]
+            for judgment, probability in zip(firsts, of_texts.tolist(), strict=True):
+                if not math.isnan(probability):
+                    name = judgment.dimension
+                    judged[name] = judged.get(name, 0) + 1
+                    beyond[name] = beyond.get(name, 0) + (probability > HALF + SAME)
+
+    def numbers(
+        self,
+        run: Run,
+        rule: Rule,
+        rows: int,
+        judgments: Sequence[Judgment],
+        blocks: Sequence[Block],
+    ) -> list[dict[str, FloatArray]]:
+        """Apply the rule to the verdicts against all rungs."""
+        anchors = max(len(run.anchors), 1)
+        probabilities = np.full((rows, len(run.dimensions), run.compared, 3), np.nan)
+        if judgments:
+            items, numbers = np.array(blocks).T
+            probabilities[items, numbers] = verdicts(judgments, run.compared, run.orders)
+        of_dimensions = []
+        for number, dimension in enumerate(run.dimensions):
+            human = (dimension.low, dimension.high)
+            read = probabilities[:, number]
+            values = of_anchors(rule, read, anchors, human)
+            value = values.mean(axis=1)
+            unscored = np.isnan(value)
+            between = np.full(len(values), np.nan)
+            if anchors > 1:
+                between = np.std(values, axis=1, ddof=1)
+            of_dimensions.append(
+                {
+                    "value": value,
+                    "grade": np.where(unscored, np.nan, expected_grades(read, human)),
+                    "spread": np.where(unscored, np.nan, grade_spreads(read, human)),
+                    "anchor_spread": between,
+                }
+            )
+        return of_dimensions
+
+    def bounds(self, rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float, float]:
+        """Return the value of losing to every rung, and of beating every rung."""
+        return bounds_of(rule, rungs, scale)
+
+    def check_questions(
+        self, context: Context, dimension: Dimension, ladder: Ladder, *, shared: bool
+    ) -> list[Group]:
+        """Compare the best rung with the worst in both orders."""
+        sides = [rung_side(rung, context if shared else None) for rung in ladder.rungs]
+        worst, best = sides[0], sides[-1]
+        pairs = [(best, worst), (worst, best)]
+        return [[comparison_of(context, dimension, *pair) for pair in pairs]]
+
+    def check_answers(self, judgments: Sequence[Judgment], rungs: int) -> FloatArray:
+        """Return which rung each order prefers."""
+        del rungs
+        return np.where(
+            np.isnan(preferred := preferences(judgments, 1)), np.nan, (np.sign(preferred) + 1) / 2
+        )
+
+    def compare_rungs(
+        self,
+        ladders: LadderSet,
+        asker: Asker,
+        questions: Sequence[Question],
+        progress: Progress | None = None,
+    ) -> list[Judgment]:
+        """Ask every comparison."""
+        del ladders
+        return asker.ask(questions, progress)
+
+
+def preferences(judgments: Sequence[Judgment], each: int) -> FloatArray:
+    """Return p(win) - p(loss) of the best rung, and the negative of the worst's: shape (ladders, 2).
+
+    Each is the mean of `each` judgments, and 0 where it is as good as 0; NaN if unparsed.
+    """
+    means = outcome_probabilities(judgments).reshape(-1, 2, each, 3).mean(axis=2)
+    preferred: FloatArray = (means[:, :, 0] - means[:, :, 1]) * (1, -1)
+    preferred[np.abs(preferred) <= EVEN] = 0
+    return preferred

@@ -1,0 +1,74 @@
+"""Written answers of a judge: asked for whole groups of questions, and kept if the judge fails."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import TYPE_CHECKING, TypeVar
+
+from refladder.backends import whole
+from refladder.errors import BackendError
+from refladder.records import IMPOSSIBLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from refladder.records import Completion, Judgment, Prompt, Sampling
+    from refladder.scoring.asker import Asker
+    from refladder.scoring.judgment_file import JudgmentLog
+    from refladder.scoring.modes.mode import Group
+
+T = TypeVar("T")
+
+# Characters of an unparsed answer in a note.
+_SHOWN = 60
+
+
+def ask_whole(
+    log: JudgmentLog, groups: Sequence[Group], judge: Callable[[list[Group]], list[list[Judgment]]]
+) -> list[Judgment]:
+    """Return a judgment for every question, in order; a group of which the log holds only a part is judged again."""
+    questions = list(itertools.chain(*groups))
+    new = log.unanswered(questions)
+    missing = {id(question) for question in new}
+    asked = [group for group in groups if not missing.isdisjoint(map(id, group))]
+    judged = {
+        id(question): judgment
+        for group, of_group in zip(asked, judge(asked), strict=True)
+        for question, judgment in zip(group, of_group, strict=True)
+    }
+    log.append([judged[id(question)] for question in new])
+    return log.answers(questions)
+
+
+def written_judgments(
+    asker: Asker,
+    prompts: Sequence[Prompt],
+    sampling: Sampling,
+    judgments: Callable[[Mapping[int, Completion]], list[list[Judgment]]],
+) -> list[list[Judgment]]:
+    """Let the judge write, and return the judgments of its answers; if it fails, the log keeps those so far.
+
+    `judgments` takes answers by the position of their prompt, and returns those of each group with all its answers.
+    """
+    answers: dict[int, Completion] = {}
+    try:
+        answers.update(asker.backend.write_each(prompts, sampling))
+    except (BackendError, KeyboardInterrupt):
+        asker.log.keep(list(itertools.chain(*judgments(answers))))
+        raise
+    whole(asker.backend, prompts, list(answers.values()))
+    return judgments(answers)
+
+
+def parsed_answer(answer: Completion, read: Callable[[str, bool], T | str]) -> T | str:
+    """Return what `read` finds in an answer, or the reason why it is unparsed; it gets whether the answer ended by itself."""
+    if answer.finish == "error":
+        return answer.note or "no answer"
+    found = read(answer.text, answer.finish != "length")
+    return f"{found}; the answer is {answer.text[:_SHOWN]!r}" if isinstance(found, str) else found
+
+
+def log_of(probability: float) -> float:
+    """Return the natural logarithm of a probability, which may be 0."""
+    return math.log(probability) if probability > 0 else IMPOSSIBLE

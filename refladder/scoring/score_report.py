@@ -1,0 +1,80 @@
+"""The counts of a scoring run."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from refladder.arrays import FloatArray
+    from refladder.records import Score
+
+# An id or a length in a reason: left out, so that equal reasons are counted together.
+_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label mass )[\d.e-]+")
+
+
+@dataclass(slots=True, kw_only=True)
+class ScoreReport:
+    """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
+
+    `scored` rows have every score.
+    `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
+    below one half.
+    By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
+    `order_texts`, the variance of the score between the orders of the rungs.
+    """
+
+    rows: int = 0
+    scored: int = 0
+    unscored: dict[str, int] = field(default_factory=dict)
+    reasons: dict[str, int] = field(default_factory=dict)
+    judgments: int = 0
+    reused: int = 0
+    unparsed: int = 0
+    cut: int = 0
+    low_mass: int = 0
+    disagreements: int = 0
+    order_pairs: int = 0
+    above_top: dict[str, int] = field(default_factory=dict)
+    judged_top: dict[str, int] = field(default_factory=dict)
+    below_bottom: dict[str, int] = field(default_factory=dict)
+    order_variance: dict[str, float] = field(default_factory=dict)
+    order_texts: dict[str, int] = field(default_factory=dict)
+    judged_bottom: dict[str, int] = field(default_factory=dict)
+    signature: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every row got every score."""
+        return not any(self.unscored.values())
+
+    def count_orders(self, dimension: str, variances: FloatArray) -> None:
+        """Add the variance between orders of the score of each text on a dimension."""
+        if len(variances):
+            self.order_variance[dimension] = self.order_variance.get(dimension, 0.0) + float(
+                variances.sum()
+            )
+            self.order_texts[dimension] = self.order_texts.get(dimension, 0) + len(variances)
+
+    @property
+    def order_spread(self) -> dict[str, float]:
+        """Return the standard deviation of the score between orders by dimension: the root mean square over texts."""
+        return {
+            name: math.sqrt(total / self.order_texts[name])
+            for name, total in self.order_variance.items()
+        }
+
+    def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
+        """Add rows, and those of their scores that are missing, by dimension and by reason."""
+        self.rows += len(rows)
+        for scores in rows:
+            self.scored += all(score.value is not None for score in scores)
+            for score in scores:
+                if score.value is None:
+                    self.unscored[score.dimension] = self.unscored.get(score.dimension, 0) + 1
+                    kind = _QUOTED.sub("...", score.reason or "unparsed")
+                    self.reasons[kind] = self.reasons.get(kind, 0) + 1
