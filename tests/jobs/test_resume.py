@@ -214,6 +214,10 @@ def test_a_changed_input_is_told(command, fails, scoring, write_jsonl, rows, cha
     assert told == f"refladder: {kept}:{message}: {remedy}"
     assert out.read_bytes() == before
     kept.unlink()
+    gone = f"{out}: holds scores, and their judgments are not in {kept}; name another file, or delete it"
+    assert gone in fails(2, line)
+    assert out.read_bytes() == before
+    out.unlink()
     done = command(f"{line} --json")
     assert (done.code, json.loads(done.out)["reused"]) == (0, 0)
     assert out.read_bytes() != before
