@@ -69,7 +69,12 @@ def prove(
         for name, path in files.items()
         if path and path.exists()
     }
-    new = {name: questions for name, questions in drawn.items() if name not in known}
+    # Answers that could not be read are read again.
+    new = {
+        name: questions
+        for name, questions in drawn.items()
+        if name not in known or known[name].unparsed
+    }
     if ask and new:
         if progress is not None:
             count = sum(map(len, new.values()))

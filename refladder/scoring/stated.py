@@ -155,6 +155,13 @@ class Stated(NamedTuple):
             self.asker.log.keep(list(itertools.chain(*judgments())))
             raise
         whole(self.asker.backend, prompts, list(answers.values()))
+        rungs = [len(ladders[number]) for number, _ in asked]
+        unparsed = [
+            prompts[position]
+            for position, answer in answers.items()
+            if isinstance(_numbers_of(answer, rungs[position]), str)
+        ]
+        self.asker.backend.forget(unparsed, sampling)
         return judgments()
 
     def _judged(
