@@ -189,8 +189,7 @@ class AnswerFiles:
                 *self._folder.glob("answers*.jsonl.gz"),
             ]
         )
-        states = {path: path.stat() for path in paths}
-        stamps = {path: (state.st_size, state.st_mtime_ns) for path, state in states.items()}
+        stamps = {path: _stamp(path) for path in paths}
         if stamps == self._stamps:
             return
         self._stamps = stamps
@@ -302,6 +301,19 @@ class AnswerFiles:
             f"{self._folder / files[-1].replace('requests', 'answers')}` or a provider's batch page, put the answers "
             "into the folder as answers*.jsonl, and run the same command again"
         )
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Return size and time of a file; refuse a pipe, which would wait for ever, and a link to nothing."""
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror}); remove it, or put the file there"
+        ) from error
+    if not path.is_file():
+        raise DataError(f"{path}: not a regular file; put a file of answers there, or remove it")
+    return state.st_size, state.st_mtime_ns
 
 
 def _answer(line: Mapping[str, Any], where: str) -> _Found | str:

@@ -331,6 +331,21 @@ def test_two_processes_do_not_write_to_a_folder_at_one_time(folder):
         read(folder)
 
 
+@pytest.mark.parametrize("kind", ["dangling", "looping", "pipe", "folder"])
+def test_what_is_no_file_of_answers_is_named(folder, kind):
+    folder.mkdir()
+    path = folder / "answers-9.jsonl"
+    {
+        "dangling": lambda: path.symlink_to("nowhere"),
+        "looping": lambda: path.symlink_to(path.name),
+        "pipe": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+    }[kind]()
+    message = "not a regular file" if kind in {"pipe", "folder"} else "cannot be read ("
+    with pytest.raises(DataError, match=re.escape(f"{path}: {message}")):
+        read(folder)
+
+
 def test_the_notice_says_where_answers_come_from(folder):
     assert through(folder).notice == f"toy: answers come from files in {folder}"
 
