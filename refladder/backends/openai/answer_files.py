@@ -41,8 +41,8 @@ _REFUSED = 400, 422
 _AGAIN = 401, 402, 403, 404, 408, 409, 425, 429
 # Faults of the same kind that are named.
 _SHOWN = 3
-# gpt-4o and gpt-4o-2024-08-06 are one model.
-_OF_A_VERSION = re.compile(r"[-@:][\d.-]+|[-:]latest")
+# gpt-4o and gpt-4o-2024-08-06 are one model, model-4 and model-4-5 are two.
+_OF_A_VERSION = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d)|-latest|:[\w.-]+")
 
 
 def digest(body: Mapping[str, Any]) -> str:

@@ -244,7 +244,8 @@ def test_answers_are_read_without_the_file_of_their_requests(folder, lines):
 def test_names_of_one_model():
     same = [("toy", "toy"), ("toy", "lab/Toy"), ("gpt-4o", "gpt-4o-2024-08-06")]
     same += [("claude-latest", "claude-20250101")]
-    other = [("gpt-4o", "gpt-4o-mini"), ("toy", "other")]
+    same += [("toy", "toy-20250101"), ("toy", "toy@20250101"), ("toy", "toy:8b")]
+    other = [("gpt-4o", "gpt-4o-mini"), ("toy", "other"), ("model-4", "model-4-5")]
     for asked, answering in (*same, *other):
         for pair in ((answering, asked), (asked, answering)):
             assert answer_files._same_model(*pair) == ((asked, answering) in same)
