@@ -256,10 +256,15 @@ def scale_of(signature: object) -> str | None:
     return None if signature is None else _NOT_OF_SCALE.sub("", str(signature))
 
 
-@functools.cache
 def is_revised(signature: object, earlier: object) -> bool:
     """Return whether a signature is of a later revision of an equal ladder set, to which contexts were added."""
-    match = _REVISION.search(str(signature))
+    # A damaged table may hold a list, which the cache cannot take.
+    return _is_revised(str(signature), str(earlier))
+
+
+@functools.cache
+def _is_revised(signature: str, earlier: str) -> bool:
+    match = _REVISION.search(signature)
     if match is None:
         return False
     later, wanted = (_COMMIT.sub(r"\1@", scale_of(each) or "") for each in (signature, earlier))

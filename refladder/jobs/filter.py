@@ -310,9 +310,12 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
             )
         best = _best_rows(source, form, condition) if selects else None
 
+        renamed = [f"{field}={name}" for field, name in mapped_columns(named).items()]
+        record = {"command": "filter", "options": {"column": renamed}}
+
         def sink(path: str) -> Write:
             like = replace(tables, source=source, given=form, out=path)
-            return stack.enter_context(table_sink(like, {}, columns))
+            return stack.enter_context(table_sink(like, {}, columns, record))
 
         passed = sink(tables.out)
         failed = sink(asked.rejected) if asked.rejected is not None else _drop

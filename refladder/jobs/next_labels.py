@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import betainc
 
-from refladder.errors import DataError, NoRowsError, UsageError, either
+from refladder.errors import DataError, NoRowsError, UsageError, either, plural
+from refladder.files.outputs import NEXT_STEP, holds_data
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate, further_units, sampled
 from refladder.jobs.labelling import id_columns, named, open_pool, sampled_above
@@ -26,7 +27,7 @@ from refladder.trust.threshold import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from refladder.arrays import FloatArray
@@ -110,7 +111,8 @@ def run(spec: PlanSpec, events: Events) -> LabelPlan:
     table, pool = open_pool(spec.table, events)
     plan, drawn = plan_labels(pool, table, spec.promise)
     if spec.out is not None:
-        _write_rows(replace(spec, table=table), spec.out, plan, drawn)
+        more = _write_rows(replace(spec, table=table), spec.out, plan, drawn)
+        plan = replace(plan, notes=(*plan.notes, *more))
     return plan
 
 
@@ -207,8 +209,13 @@ def _batch(
     )
 
 
-def _write_rows(spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Collection[int]) -> None:
-    """Write the drawn rows in random order, without their scores, which would influence people."""
+def _write_rows(
+    spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Collection[int]
+) -> list[str]:
+    """Write the drawn rows in random order, without their scores, which would influence people.
+
+    Rows of an earlier plan in the file stay first if a person has filled a cell of theirs; returns what to say of them.
+    """
     source, label = spec.table.source, spec.table.label
     if read_once(source):
         both = either("--plan with --out reads SCORED", "out reads the table")
@@ -227,7 +234,37 @@ def _write_rows(spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Collecti
     lowest = None if plan.lowest is None else plan.lowest.cutoff
     beside = {**labels, sampled_above(spec.table.by): lowest}
     header, form = [*shown, *beside], standard_form(str(out), "csv")
+    filled, added = _filled_rows(out, header, label or "label")
+    header += added
+    known = {tuple(str(row.fields.get(name)) for name in ids) for row in filled}
+    new = [
+        row for _, row in chosen if tuple(str(row.fields.get(name)) for name in ids) not in known
+    ]
     with open_sink(str(out), form, {}, header, escape_formulas=spec.escape_formulas) as write:
-        for _, row in chosen:
+        for row in filled:
+            write(Row(row.where, {column: row.fields.get(column) for column in header}))
+        for row in new:
             fields = {column: row.fields.get(column) for column in shown}
-            write(Row(row.where, {**fields, **beside}))
+            write(Row(row.where, {**fields, **beside, **dict.fromkeys(added)}))
+    if not filled:
+        return []
+    stay = (
+        f"{plural(len(filled), 'row')} with a label or another cell that was filled in stay first"
+    )
+    return [f"{out}: {stay}; {plural(len(new), 'row')} to label follow"]
+
+
+def _filled_rows(out: Path, header: Sequence[str], label: str) -> tuple[list[Row], list[str]]:
+    """Return the rows of an earlier plan in which a person has filled a cell, and the columns that people added."""
+    if not holds_data(out):
+        return [], []
+    rows = read_rows(str(out))
+    columns = rows.columns() or []
+    if missing := [name for name in header if name not in columns]:
+        raise UsageError(
+            f"{out}: exists, and it is not a plan with these columns (no column {missing[0]!r}); {NEXT_STEP}"
+        )
+    added = [name for name in columns if name not in header]
+    typed = [label, *added]
+    filled = [row for row in rows if any(row.fields.get(name) not in {None, ""} for name in typed)]
+    return filled, added

@@ -17,9 +17,10 @@ from refladder.errors import (
     UsageError,
     did_you_mean,
 )
-from refladder.files.jsonl import is_device, is_unicode, write_json
+from refladder.files.jsonl import is_device, is_unicode
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
 from refladder.files.locks import locked
+from refladder.files.outputs import NEXT_STEP, check_own, holds_data, record_of, write_run
 from refladder.files.tables import (
     STANDARD,
     Collected,
@@ -27,7 +28,7 @@ from refladder.files.tables import (
 )
 from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_items
 from refladder.prompts import check_folder
-from refladder.records import Output
+from refladder.records import Output, same_scale
 from refladder.scoring.columns import OVERALL, Columns, overall_column, weights_for
 from refladder.scoring.judge_check import missing_line, prove
 from refladder.scoring.judgment_file import JudgmentLog
@@ -150,6 +151,8 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
         judge = prepared.recorded or session.open(spec.judge, spec.judge_options)
         scorer = LadderScorer(judge, prepared.ladders, spec.asked)
         columns = Columns(scorer.run, scorer.scale)
+        if not dry_run and not spec.is_part:
+            check_scored(spec, scorer.report.signature)
         checks: list[JudgeCheck] = []
         with (
             JudgmentLog(spec.judgments, scorer.run, read_only=dry_run) as log,
@@ -194,6 +197,28 @@ def _locked_files(spec: ScoreSpec) -> Iterator[None]:
         yield
 
 
+def check_scored(spec: ScoreSpec, signature: str) -> None:
+    """Check that the output is free, or holds scores that this run can make again without asking anything twice."""
+    out, judgments = spec.tables.out, spec.judgments
+    if isinstance(out, Collected) or out == STANDARD or not holds_data(out):
+        return
+    beside = judgments == Path(f"{out}.judgments.jsonl")
+    if judgments is None or not (beside and holds_data(judgments)):
+        check_own(out, "score")
+        if judgments is not None and not holds_data(judgments):
+            raise UsageError(
+                f"{out}: holds scores, and their judgments are not in {judgments}; {NEXT_STEP}"
+            )
+        record = record_of(out)
+        earlier, options = record.get("signature"), record.get("options") or {}
+        # Judgments of the same file have to be of this run, which their own check says better.
+        same_file = judgments is not None and options.get("judgments") == str(judgments)
+        if not same_file and not same_scale(earlier, signature):
+            raise UsageError(
+                f"{out}: holds scores with the signature {earlier}, and this run has {signature}; {NEXT_STEP}"
+            )
+
+
 def _context_of(item: Item) -> str | None:
     return None if item.output is None else item.output.context_id
 
@@ -235,7 +260,7 @@ def write_settings(
 ) -> None:
     """Write the configuration of a run beside its output, with the signature of the scores."""
     out = spec.tables.out
-    if spec.config is None or out == STANDARD or is_device(Path(out)):
+    if spec.config is None or out == STANDARD:
         return
     found = {
         "signature": report.signature,
@@ -243,7 +268,7 @@ def write_settings(
         "above_top": report.above_top,
         "below_bottom": report.below_bottom,
     }
-    write_json(Path(f"{out}.run.json"), {**spec.config, **found})
+    write_run(out, {**spec.config, **found})
 
 
 def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[Item]]:

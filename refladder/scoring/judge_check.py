@@ -61,7 +61,10 @@ def prove(
         for name, path in files.items()
         if path and path.exists()
     }
-    new = {name: groups for name, groups in drawn.items() if name not in known}
+    # Answers that could not be read are read again.
+    new = {
+        name: groups for name, groups in drawn.items() if name not in known or known[name].unparsed
+    }
     if ask and new:
         if progress is not None:
             groups = list(itertools.chain(*new.values()))

@@ -204,6 +204,49 @@ def test_a_plan_and_the_labels_that_follow_it(command, fails, files, told, tmp_p
     )
 
 
+def test_a_plan_keeps_what_people_wrote_in_the_file(command, files, tmp_path):
+    line = (
+        f"calibrate {files(scored(300))} {ASKED} --precision 0.9 --plan --out {tmp_path}/next.csv"
+    )
+    plan = tmp_path / "next.csv"
+    line = line.replace(f"--labels {tmp_path}/labels.jsonl ", "")
+    assert command(line).code == 0
+    with plan.open(newline="") as stream:
+        drawn = list(csv.DictReader(stream))
+    # Labels of the second 20 rows, and a remark about the last row.
+    for row in drawn:
+        row["remark"] = ""
+    for row in drawn[20:40]:
+        row["rating"] = "5"
+    drawn[-1]["remark"] = "too short"
+    with plan.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(drawn[0]))
+        writer.writeheader()
+        writer.writerows(drawn)
+    done = command(line)
+    assert done.code == 0
+    assert (
+        f"{plan}: 21 rows with a label or another cell that was filled in stay first; 179 rows to label follow"
+        in done.err
+    )
+    with plan.open(newline="") as stream:
+        again = list(csv.DictReader(stream))
+    # Hand work: 20 labelled rows, the row with a remark, then the other 179 in their order.
+    assert again == [*drawn[20:40], drawn[-1], *drawn[:20], *drawn[40:-1]]
+
+
+def test_a_plan_overwrites_no_other_table(fails, files, tmp_path):
+    (tmp_path / "mine.csv").write_text("name\nx\n")
+    line = (
+        f"calibrate {files(scored(300))} {ASKED} --precision 0.9 --plan --out {tmp_path}/mine.csv"
+    )
+    assert (
+        "mine.csv: exists, and it is not a plan with these columns (no column 'output_id'); name another file, or "
+        "delete it"
+    ) in fails(2, line)
+    assert (tmp_path / "mine.csv").read_text() == "name\nx\n"
+
+
 def test_a_plan_without_labels(command, files, told):
     table = files().partition(" ")[0]
     plan = f"{table} --by clarity_score --precision 0.9 --plan"

@@ -202,7 +202,10 @@ class Stated(Comparisons):
                 if len(answered[number]) == expected[number]
             ]
 
-        return written_judgments(asker, prompts, sampling, judgments)
+        def unparsed(position: int, answer: Completion) -> bool:
+            return isinstance(_numbers_of(answer, len(ladders[asked[position][0]])), str)
+
+        return written_judgments(asker, prompts, sampling, judgments, unparsed)
 
     def intervals(
         self,
