@@ -72,12 +72,12 @@ _ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
 @checked
-def connect(name: str, **options: str) -> Backend:
+def connect(name: str, **options: object) -> Backend:
     """Open a backend by name: `builtin`, `hf:ORG/MODEL`, `scripted:PATH`, or one that an installed package registers.
 
     Args:
         name: a kind and, after a colon, the model or file.
-        options: as text; their names are the keyword-only arguments of the kind's opener.
+        options: text, or values of Python; their names are the keyword-only arguments of the kind's opener.
 
     Raises:
         UnknownNameError: no such kind of backend, or no such option of it.

@@ -178,7 +178,7 @@ def good_files(folder):
     for command in (
         "export demo/story --out {f}/stories.jsonl",
         f"{stories} --out {{f}}/labelled.jsonl --judgments {{f}}/first.jsonl",
-        f"{stories} --out {{f}}/o.jsonl --judgments {{f}}/second.jsonl --both-orders",
+        f"{stories} --out {{f}}/o2.jsonl --judgments {{f}}/second.jsonl --both-orders",
         f"calibrate {{f}}/labelled.jsonl {PROMISE} --label coherence --out {{f}}/threshold.json",
         "link --from {f}/first.jsonl --to {f}/second.jsonl --out {f}/link.json",
         "distil {f}/labelled.jsonl --by coherence_score --out {f}/student",
