@@ -47,7 +47,12 @@ from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judge_check import judge_checks
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
-from refladder.scoring.question import comparison_of, rung_questions, rung_side
+from refladder.scoring.question import (
+    anchors_compared,
+    comparison_of,
+    rung_questions,
+    rung_side,
+)
 from refladder.settings import Asking, Given, chosen
 from refladder.synth.checks import same_text
 from refladder.trust import certificate as trust
@@ -169,18 +174,24 @@ def set_questions(ladders: LadderSet) -> list[Question]:
 
 
 def questions_across(ladders: LadderSet) -> list[Question]:
-    """Ask whether each level of an anchor is better than the one below of every other anchor, in both orders."""
+    """Ask whether each level of an anchor is better than the one below of the anchors compared with it, in both orders."""
     questions = []
     for dimension in ladders.dimensions:
         sides = {}
         for anchor in ladders.anchors:
             rungs = ladders.ladders[anchor, dimension.name].rungs
             sides[anchor] = [rung_side(rung, ladders.contexts[anchor]) for rung in rungs]
-        for upper, lower in itertools.permutations(ladders.anchors, 2):
+        for upper, lower in _directions(ladders.anchors):
             for high, low in zip(sides[upper][1:], sides[lower], strict=False):
                 questions.append(comparison_of(ladders.contexts[upper], dimension, high, low))
                 questions.append(comparison_of(ladders.contexts[upper], dimension, low, high))
     return questions
+
+
+def _directions(anchors: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the anchors of the higher and of the lower rung: both directions of each pair that is compared."""
+    pairs = set(anchors_compared(anchors))
+    return [each for each in itertools.permutations(anchors, 2) if {each, each[::-1]} & pairs]
 
 
 def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
@@ -322,10 +333,13 @@ def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) ->
     A few anchors need a share of all comparisons; of more, those that decide nothing are left out.
     """
     number = len(ladders.anchors)
-    shape = (len(ladders.dimensions), number * (number - 1), ladders.rungs - 1, 2, len(OUTCOMES))
-    in_order, decided = trust.across_anchors(
-        outcome_probabilities(judgments).reshape(shape), number
-    )
+    ordered, compared = [*itertools.permutations(ladders.anchors, 2)], _directions(ladders.anchors)
+    shape = (len(ladders.dimensions), len(ordered), ladders.rungs - 1, 2, len(OUTCOMES))
+    verdicts = np.full(shape, np.nan)
+    verdicts[:, [ordered.index(each) for each in compared]] = outcome_probabilities(
+        judgments
+    ).reshape(len(ladders.dimensions), len(compared), *shape[2:])
+    in_order, decided = trust.across_anchors(verdicts, number)
     if few:
         decided = np.where(
             np.eye(number) > 0, 0.0, 2.0 * len(ladders.dimensions) * (ladders.rungs - 1)

@@ -11,6 +11,7 @@ import itertools
 import math
 import string
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -18,7 +19,17 @@ import numpy as np
 from refladder.backends.dry_run import NOT_ASKED
 from refladder.errors import UsageError, option, plural
 from refladder.prompts import fill
-from refladder.records import IMPOSSIBLE, OUTCOMES, LabelReading, Prompt, Unwritten, digest_of
+from refladder.records import (
+    IMPOSSIBLE,
+    LOSS,
+    OUTCOMES,
+    TIE,
+    WIN,
+    LabelReading,
+    Prompt,
+    Unwritten,
+    digest_of,
+)
 from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.modes.comparisons import Comparisons, preferences
 from refladder.scoring.modes.stated_answer import HIGHEST, stated_numbers
@@ -28,7 +39,7 @@ from refladder.scoring.modes.written import (
     parsed_answer,
     written_judgments,
 )
-from refladder.scoring.question import comparison_of, rung_side
+from refladder.scoring.question import anchors_compared, comparison_of, rung_side
 from refladder.scoring.rules import LINEAR, bounds_of, rung_steps
 
 if TYPE_CHECKING:
@@ -264,15 +275,17 @@ class Stated(Comparisons):
         questions: Sequence[Question],
         progress: Progress | None = None,
     ) -> list[Judgment]:
-        """Ask about each rung among the other rungs of its ladder; in a shared set also against the other ladders."""
+        """Ask about each rung among the other rungs of its ladder; in a shared set also against the next two ladders."""
         dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
         sides = {}
         for (context_id, name), ladder in ladders.ladders.items():
             context = ladders.contexts[context_id] if ladders.anchors else None
             sides[context_id, name] = [rung_side(rung, context) for rung in ladder.rungs]
+        pairs = anchors_compared(ladders.anchors)
         asked = []
         for (context_id, name), own in sides.items():
-            for other_id in ladders.anchors or (context_id,):
+            others = [other for anchor, other in pairs if anchor == context_id]
+            for other_id in (context_id, *others):
                 asked += [
                     [
                         comparison_of(ladders.contexts[context_id], dimensions[name], target, other)
@@ -294,6 +307,8 @@ class Stated(Comparisons):
             )
 
         found = dict(zip(map(of, itertools.chain(*asked)), judged, strict=True))
+        for (context_id, name, subject, against), judgment in list(found.items()):
+            found.setdefault((context_id, name, against, subject), _of_the_other(judgment))
         return [found[of(question)] for question in questions]
 
 
@@ -331,6 +346,16 @@ def _judged(
             values = tuple(None if math.isnan(value) else value for value in of_rung.tolist())
         judgments.append(judgment_of(question, recipe, OUTCOMES, reading, values))
     return judgments
+
+
+def _of_the_other(judgment: Judgment) -> Judgment:
+    """Return the judgment as it is about the other of its two texts."""
+    return replace(
+        judgment,
+        subject=judgment.against or "",
+        against=judgment.subject,
+        logprobs=judgment.logprobs_of((LOSS, WIN, TIE)),
+    )
 
 
 def _beginning(question: Question) -> tuple[str, str]:
