@@ -216,6 +216,10 @@ OPTIONS: dict[str, Option] = {
         precision=Option("Promised share of good rows among those kept.", type=float),
         recall=Option("Promised share of the good rows that are kept.", type=float),
         sure=Option("Probability of the promise, 0 to 1.", type=float, default=0.9),
+        strict=Option(
+            "Promise a precision also for rare contexts that mislead the judge as a whole. Needs many contexts.",
+            type=bool,
+        ),
         plan=Option(
             "Show what more labels can promise, and write the next rows to label to --out.",
             type=bool,

@@ -19,7 +19,7 @@ from refladder.commands.options import (
     subcommand,
 )
 from refladder.commands.recorded import open_recorded
-from refladder.errors import UsageError
+from refladder.errors import UsageError, redacted
 from refladder.loaders.data import Data
 from refladder.metaeval import LEVELS, STATISTICS
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
@@ -263,7 +263,8 @@ def _print(evaluations: Evaluations, given: Options, *, with_cards: bool) -> Non
         _print_json(evaluations, with_cards=with_cards)
         return
     if given.printed == "csv":
-        console.say(csv_text(evaluations.records()), nl=False)
+        # A secret is hidden in its cell: in the finished line, it would reach into the next one.
+        console.say(csv_text(redacted(evaluations.records())), nl=False, hide=False)
         return
     tables = evaluations.tables(marked=given.printed == "latex")
     cards = [table for each in evaluations if with_cards for table in each.card_tables()]

@@ -504,7 +504,7 @@ def open_sink(
             with _parquet_sink(path, stream, added, columns, source) as write:
                 yield write
         elif form == "csv":
-            yield _csv_writer(stream, added, columns, _escaped if escape_formulas else _cell)
+            yield _csv_writer(stream, added, columns, escaped if escape_formulas else _cell)
         else:
             # Parquet has dates and bytes, which become text in JSON.
             infinite: list[str] = []
@@ -631,7 +631,7 @@ def _cell(value: object) -> object:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _escaped(value: object) -> object:
+def escaped(value: object) -> object:
     """Return a CSV cell that no spreadsheet reads as a formula: `'` before = + - @, tab and return (OWASP)."""
     cell = _cell(value)
     if isinstance(cell, str) and cell.startswith(_FORMULA) and parse_number(cell) is None:

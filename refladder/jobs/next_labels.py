@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import betainc
@@ -14,7 +15,15 @@ from refladder.jobs.calibrate import calibrate, further_units, sampled
 from refladder.jobs.labelling import id_columns, named, open_pool, sampled_above
 from refladder.report.promise_tables import Batch, plan_table
 from refladder.report.results import Shown
-from refladder.trust.threshold import Counted, counted, lower_bound, passes, walk_certainty
+from refladder.trust.threshold import (
+    Counted,
+    certainty,
+    counted,
+    least,
+    lower_bound,
+    passes,
+    walk_certainty,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from refladder.jobs.labelling import LabelledTable, Pool
     from refladder.report.promise_tables import Step
     from refladder.report.rendering import PlainTable
-    from refladder.trust.threshold import UnitSums
+    from refladder.trust.threshold import Candidates, UnitSums
 
 BATCHES = (20, 50, 100, 200)
 _SHOWN = ("context_id", "system", "context", "output")
@@ -43,10 +52,23 @@ class PlanSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """Labels of all rows with which a cut-off can be promised at the first look, if as many are above it as expected.
+
+    It keeps the share `kept` of the rows. The numbers are for no bad label above it, and for one.
+    """
+
+    kept: float
+    none_bad: int
+    one_bad: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelPlan(Shown):
     """The plan: `batches`, the `lowest` candidate above which rows are drawn (None: all rows), and `drawn` rows.
 
-    `precision` and `sure` are the promise that it is about.
+    `precision` and `sure` are the promise that it is about, and `unit` is what is drawn. `needed` is what the first look
+    needs for cut-offs that keep about half and a quarter of the rows, empty where there are labels already.
     """
 
     batches: tuple[Batch, ...]
@@ -56,6 +78,23 @@ class LabelPlan(Shown):
     notes: tuple[str, ...]
     precision: float
     sure: float
+    unit: Literal["row", "context"]
+    needed: tuple[Needed, ...]
+
+    def lines(self) -> list[str]:
+        """Return what the first look needs."""
+        if not self.needed:
+            return []
+        shares = [
+            f"about {each.none_bad:,} labels for a cut-off that keeps {each.kept:.0%} of the rows ({each.one_bad:,} if one "
+            "label above it is bad)"
+            for each in self.needed
+        ]
+        drawn = "different contexts" if self.unit == "context" else "rows"
+        needs = f"The first look needs {', and '.join(shares)}, of {drawn} drawn at random."
+        first, second = (1 - certainty(self.sure, look) for look in (1, 2))
+        costs = f"the first may be wrong with probability {first:.3g}, and the second with {second:.3g}."
+        return [needs, f"Label them all before the first look. Each look costs: {costs}"]
 
     def tables(self) -> list[PlainTable]:
         """Return the table of what more labels can promise."""
@@ -92,7 +131,7 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
     drawn = np.random.default_rng(len(pool.labelled)).permutation(np.flatnonzero(reached))[
         : BATCHES[-1]
     ]
-    sure = walk_certainty(promise.certainty(1 if result is None else result.promise.look + 1))
+    sure = walk_certainty(promise.certainty(1 if result is None else result.next_look))
     sample = sampled(pool, table)
     candidate = (
         len(sample.path.cutoffs) - 1
@@ -111,8 +150,26 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
         notes=tuple(pool.notes),
         precision=promise.precision,
         sure=promise.sure,
+        unit=pool.unit,
+        needed=() if result else _needed(sample.path, promise.precision, sure),
     )
     return plan, pool.row_numbers[drawn].tolist()
+
+
+def _needed(path: Candidates, precision: float, sure: float) -> tuple[Needed, ...]:
+    """Return the labels needed for the loosest cut-offs that keep at most a half and a quarter of the rows."""
+
+    def above(bad: int) -> int:
+        return least(lambda labels: bool(passes(min(bad, labels), labels, precision, sure)))
+
+    shares = path.rows / path.total
+    kept = [float(shares[shares <= most].max()) for most in (0.5, 0.25) if (shares <= most).any()]
+    return tuple(
+        Needed(
+            kept=share, none_bad=math.ceil(above(0) / share), one_bad=math.ceil(above(1) / share)
+        )
+        for share in dict.fromkeys(kept)
+    )
 
 
 def _batch(

@@ -221,11 +221,11 @@ class Verdicts:
                 for place in places
                 for judgment in judgments[place * each : (place + 1) * each]
             ]
-            scores = order_scores(of_dimension, each, self.run.stated, low, steps)
+            scores, fine = order_scores(of_dimension, each, self.run.stated, low, steps)
             several = scores[(~np.isnan(scores)).sum(axis=1) > 1]
             self.report.count_orders(dimension.name, np.nanvar(several, axis=1, ddof=1))
             for place, (least, most) in zip(
-                places, intervals_of(scores, low, high).tolist(), strict=True
+                places, intervals_of(scores, fine, low, high).tolist(), strict=True
             ):
                 if not math.isnan(least):
                     found[blocks[place]] = (least, most)

@@ -27,7 +27,7 @@ from refladder.scoring.stated_answer import HIGHEST, stated_numbers
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from refladder.arrays import FloatArray
+    from refladder.arrays import BoolArray, FloatArray
     from refladder.prompts import Template
     from refladder.records import Completion, Judgment
     from refladder.scoring.asker import Asker
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # Largest number of orders in which the rungs of a ladder are shown.
 ORDERS = 8
 LETTERS = string.ascii_uppercase
+# Different numbers in the answers about a text, below which the interval of its score would cover too rarely.
+LEAST_VALUES = 6
 # Characters of an unparsed answer in a note.
 _SHOWN = 60
 
@@ -210,8 +212,10 @@ def _numbers_of(answer: Completion, rungs: int) -> list[float] | str:
 
 def order_scores(
     judgments: Sequence[Judgment], compared: int, orders: int, low: float, steps: FloatArray
-) -> FloatArray:
+) -> tuple[FloatArray, BoolArray]:
     """Score each order in which a text was asked about, shape (texts, orders); NaN where one is unparsed.
+
+    Also return whether the answers about a text use `LEAST_VALUES` different numbers, shape (texts,).
 
     Args:
         judgments: judgments of whole texts, `compared` for each: the rungs of one anchor after another.
@@ -222,20 +226,22 @@ def order_scores(
     """
     none = (None,) * orders
     stated = np.array([judgment.stated or none for judgment in judgments], dtype=np.float64)
-    shares = stated.reshape(-1, compared, orders) / HIGHEST
-    return cast("FloatArray", low + (shares * steps[:, None]).sum(axis=1))
+    stated = stated.reshape(-1, compared, orders)
+    fine = [len(np.unique(each[~np.isnan(each)])) >= LEAST_VALUES for each in stated]
+    scores = low + (stated / HIGHEST * steps[:, None]).sum(axis=1)
+    return cast("FloatArray", scores), np.array(fine, np.bool_)
 
 
-def intervals_of(scores: FloatArray, low: float, high: float) -> FloatArray:
+def intervals_of(scores: FloatArray, fine: BoolArray, low: float, high: float) -> FloatArray:
     """Compute 95 % intervals of the mean score over all orders, shape (texts, 2), from `order_scores`.
 
-    They are Student's t of the parsed scores. NaN for fewer than `LEAST_FOR_INTERVAL` of them; the ends are within
-    `low` and `high`.
+    They are Student's t of the parsed scores. NaN for fewer than `LEAST_FOR_INTERVAL` of them, and where numbers are not
+    `fine`; the ends are within `low` and `high`.
     """
     from scipy.special import stdtrit
 
     number = (~np.isnan(scores)).sum(axis=1)
-    enough = number >= LEAST_FOR_INTERVAL
+    enough = fine & (number >= LEAST_FOR_INTERVAL)
     ends = np.full((len(scores), 2), np.nan)
     if enough.any():
         parsed = scores[enough]
