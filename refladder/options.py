@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.files.tables import FORMATS
-from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
-from refladder.ranking import SCHEMES
+from refladder.statistics import CONVENTIONS, LEVELS, SCHEMES, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

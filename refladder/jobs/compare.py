@@ -22,9 +22,9 @@ from refladder.errors import (
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.input_rows import SYSTEM, Mapped
 from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
-from refladder.metaeval.bootstrap import LEAST_CONTEXTS, context_seed, mean_difference
-from refladder.metaeval.correction import SIGNIFICANT, holm
 from refladder.report.rendering import PlainTable, number, with_interval
+from refladder.statistics.bootstrap import LEAST_CONTEXTS, context_seed, mean_difference
+from refladder.statistics.correction import SIGNIFICANT, holm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

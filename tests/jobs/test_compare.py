@@ -9,7 +9,7 @@ from scipy import stats
 
 import refladder
 from refladder.errors import DataError, UnknownNameError, UsageError
-from refladder.metaeval.bootstrap import mean_difference
+from refladder.statistics.bootstrap import mean_difference
 
 
 @pytest.fixture
