@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import is_device, write_json
-from refladder.files.tables import STANDARD, Row, open_sink
+from refladder.files.tables import STANDARD, Collected, Row, open_sink
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import mapped_columns
 from refladder.scoring.asker import trusted
@@ -102,8 +102,11 @@ def rescore(
                 progress(report.judgments, None)
     report.reused = report.judgments
     renamed = [f"{field}={name}" for field, name in names.items() if name != field]
-    if renamed and tables.out != STANDARD and not is_device(Path(tables.out)):
-        write_json(Path(f"{tables.out}.run.json"), {"options": {"column": renamed}})
+    if not (
+        tables.out == STANDARD or isinstance(tables.out, Collected) or is_device(Path(tables.out))
+    ):
+        found = {"options": {"column": renamed}, "scales": columns.scales()}
+        write_json(Path(f"{tables.out}.run.json"), found)
     return report
 
 

@@ -43,7 +43,8 @@ class ScoreReport:
     `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
     below one half.
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
-    `order_texts`, the variance of the score between the orders of the rungs.
+    `order_texts`, the variance of the score between the orders of the rungs. `scales` are both ends of each column of
+    scores and grades.
     """
 
     rows: int = 0
@@ -63,6 +64,7 @@ class ScoreReport:
     order_variance: dict[str, float] = field(default_factory=dict)
     order_texts: dict[str, int] = field(default_factory=dict)
     judged_bottom: dict[str, int] = field(default_factory=dict)
+    scales: dict[str, tuple[float, float]] = field(default_factory=dict)
     signature: str = ""
 
     @property
@@ -196,11 +198,21 @@ class Columns:
         rule = rule_named(scale.rule)
         self.added = added_columns(dimensions, shared=self._shared, intervals=self._intervals)
         self._names = [column_names(dimension.name) for dimension in dimensions]
+        self._human = [(float(each.low), float(each.high)) for each in dimensions]
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
         self._weights = weights_for(dimensions, scale.weights)
         self._bounds = np.array(
             [bounds_of(rule, run.rungs, (each.low, each.high)) for each in dimensions]
         )
+
+    def scales(self) -> dict[str, tuple[float, float]]:
+        """Return the least and the greatest value of each column of scores and grades."""
+        scales: dict[str, tuple[float, float]] = {}
+        for names, human, (low, high) in zip(
+            self._names, self._human, self._bounds.tolist(), strict=True
+        ):
+            scales |= {names.score: (low, high), names.grade: human}
+        return scales if self._overall is None else {**scales, self._overall: (0.0, 1.0)}
 
     def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
         """Return the weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
