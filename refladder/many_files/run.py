@@ -438,7 +438,9 @@ def _finish(folder: Folder, run: FolderRun, counts: Mapping[str, Counts]) -> int
     missing = len(run.files) - len(everything)
     if missing:
         return missing
-    _write(folder, replace(run, files=[everything[file.name].file for file in run.files]))
+    counted = [everything[file.name] for file in run.files]
+    scales = merged([each.report for each in counted]).scales
+    _write(folder, replace(run, scales=scales, files=[each.file for each in counted]))
     used = {
         name for file in run.files for name in (judgments_name(file.name), counts_name(file.name))
     }

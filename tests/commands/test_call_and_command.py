@@ -60,6 +60,9 @@ def test_a_setting_has_the_default_of_the_calls(kind):
         parameters = inspect.signature(getattr(refladder, name)).parameters
         for each in fields(kind):
             default = each.default if each.default is not MISSING else None
+            if (name, each.name) == ("compare", "unscored"):
+                # What its gate counts these rows as, and not where they go.
+                continue
             if each.name in parameters and parameters[each.name].default not in (
                 *EMPTY,
                 inspect.Parameter.empty,
