@@ -76,7 +76,8 @@ class LadderSet:
     that texts from elsewhere can be checked; it is empty only where the set has neither texts nor digests.
     `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `anchors`
     are the contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other
-    sets. A shared set may serve further tasks (`serves`) than that of its ladders. `earlier` are the revisions of the
+    sets. The first `scoring` anchors score texts, None for all. A shared set may serve further tasks (`serves`) than that
+    of its ladders. `earlier` are the revisions of the
     set before ladders for more contexts were added, oldest first.
     """
 
@@ -92,6 +93,7 @@ class LadderSet:
     anchors: tuple[str, ...] = ()
     serves: tuple[str, ...] = ()
     earlier: tuple[Revision, ...] = ()
+    scoring: int | None = None
 
     def __repr__(self) -> str:
         """Return one line: what the set is, and how much it holds."""
@@ -119,6 +121,22 @@ class LadderSet:
         )
         certified = "" if self.certificate is None else f"|certificate:{self.certificate['digest']}"
         return f"{self.name}@{self.digest}{earlier}{certified}"
+
+    @property
+    def scoring_anchors(self) -> tuple[str, ...]:
+        """Return the anchors that score texts."""
+        return self.anchors[: self.scoring]
+
+    @property
+    def serves_any_context(self) -> bool:
+        """Return whether rows need no context of the set."""
+        return bool(self.anchors) or not self.ladders
+
+    @property
+    def scale(self) -> str:
+        """Return the set as signatures of scores name it: the `signature`, and the anchors if some do not score."""
+        of = self.scoring_anchors
+        return self.signature + (f"|anchors:{','.join(of)}" if of != self.anchors else "")
 
     @property
     def role(self) -> str:
@@ -402,8 +420,9 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         anchors=() if parts.shared is None else parts.shared.anchors,
         earlier=parts.earlier,
     )
-    serves = () if parts.shared is None else parts.shared.serves
-    opened = replace(opened, name=parts.name, serves=serves)
+    opened = replace(opened, name=parts.name)
+    if parts.shared is not None:
+        opened = replace(opened, serves=parts.shared.serves, scoring=parts.shared.scoring)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if (
         certificate is None

@@ -339,8 +339,8 @@ class Worker:
         try:
             if self._ladders is None:
                 raise UsageError("no ladder set was named; give --ladders SET")
-            asked = replace(self._task, ladders=self._ladders)
-            open_set(asked)
+            asked: Scoring = replace(self._task, ladders=self._ladders)
+            asked = replace(asked, ladders=open_set(asked))
         except DataError as error:
             raise UsageError(str(error)) from error
         return asked
@@ -356,7 +356,11 @@ class Worker:
     @cached_property
     def _signature(self) -> str:
         """Return the signature of the scores of every file."""
-        return (self._student or self._scorer().report).signature
+        if self._student is not None:
+            return self._student.signature
+        scorer = self._scorer()
+        scorer.judge_rungs()
+        return scorer.report.signature
 
     def _scored_when_free(self, file: ScoredFile) -> Counts:
         """Score a file. Its driver has the folder, so another process that has it is a worker about to end."""

@@ -7,7 +7,7 @@ run. A student scores a table too, in `students.first_pass`.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from refladder.errors import (
     UnknownNameError,
     UsageError,
     did_you_mean,
+    option,
+    plural,
 )
 from refladder.files.jsonl import is_device, is_unicode, write_json
 from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
@@ -77,7 +79,7 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
     many files check the rows.
     """
     ladders = open_set(spec.asked)
-    mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=bool(ladders.anchors))
+    mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=ladders.serves_any_context)
     recorded = None
     if spec.judgments_from:
         from refladder.jobs.recorded_judgments import check_recorded_ladders
@@ -88,7 +90,8 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
     rows = None
     if check_rows:
         with_ladders = None if spec.is_part else ladders
-        rows = check_input(spec.tables, mapped, with_ladders, recorded, events)
+        needs = mode_of(spec.asked.answers).needs_ladders
+        rows = check_input(spec.tables, mapped, with_ladders, recorded, events, needs_ladders=needs)
     return Prepared(spec=spec, ladders=ladders, mapped=mapped, recorded=recorded, rows=rows)
 
 
@@ -108,9 +111,26 @@ def open_set(asked: Scoring) -> LadderSet:
                 f"{', '.join(known)}. `refladder build TABLE --task-file TASK.toml --shared 12` makes a set with "
                 "criteria of yours"
             )
+    if asked.anchors is not None:
+        ladders = with_anchors(ladders, asked.anchors)
     weights_for(choose_dimensions(ladders.dimensions, asked.dimensions), asked.weights)
     mode.check_rungs(ladders.rungs)
     return ladders
+
+
+def with_anchors(ladders: LadderSet, number: int) -> LadderSet:
+    """Return a shared set that scores texts with its first anchors."""
+    if not ladders.anchors:
+        raise UsageError(
+            f"{ladders.name}: {option('anchors')} is for shared sets, and each context has a ladder of its own here; "
+            "leave it out"
+        )
+    if not 1 <= number <= len(ladders.anchors):
+        raise UsageError(
+            f"{option('anchors')} {number}: {ladders.name} has {plural(len(ladders.anchors), 'anchor')}; give 1 to "
+            f"{len(ladders.anchors)}"
+        )
+    return replace(ladders, scoring=number)
 
 
 def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreReport:
@@ -212,6 +232,7 @@ def write_settings(
         "judge_check": [asdict(check) for check in checks or ()] or None,
         "above_top": report.above_top,
         "below_bottom": report.below_bottom,
+        **({"rung_ratings": report.rung_ratings} if report.rung_ratings else {}),
     }
     write_json(Path(f"{out}.run.json"), {**spec.config, **found})
 
@@ -220,7 +241,7 @@ def text_items(spec: ScoreSpec, texts: Sequence[str]) -> list[Item]:
     """Return texts of one context as items to score, and check them before a judge is opened."""
     ladders, context_id = open_set(spec.asked), spec.context_id
     context_ids = {context for context, _ in ladders.ladders}
-    if ladders.anchors:
+    if ladders.serves_any_context:
         context_id = context_id or ""
     elif context_id is None:
         raise UsageError(

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from refladder.report.rendering import DASH, PlainTable, number, printable, short
-from refladder.scoring.columns import SPREAD_LEGEND, column_names, overall_column
+from refladder.scoring.columns import column_names, overall_column
+from refladder.scoring.rules import SPREAD_LEGEND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -16,6 +16,7 @@ from refladder.records import SCHEMAS, JudgeCheck, digest_of
 from refladder.scoring.asker import Asker
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
+from refladder.scoring.question import drawn_ladders
 from refladder.trust.rate import wilson
 
 if TYPE_CHECKING:
@@ -28,13 +29,12 @@ if TYPE_CHECKING:
     from refladder.scoring.modes.mode import Group
     from refladder.scoring.scorer import LadderScorer
 
-# How many ladders of a dimension are compared, and how many a pass needs to mean something.
-MOST, FEWEST = 16, 12
+# How many ladders of a dimension a pass needs to mean something.
+FEWEST = 12
 # Ladders that could be read, below which no judge is refused.
 LEAST = 5
 # Share of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1).
 NEEDED = 0.7
-SEED = 0
 
 
 def prove(
@@ -48,11 +48,15 @@ def prove(
 
     Without `ask`, a dimension that is not remembered has no check. `progress` is that of the rows that follow.
     """
-    if scorer.judge.recorded is not None:
+    if scorer.judge.recorded is not None or not scorer.ladders.ladders:
         return []
-    mode = scorer.mode.of_check
-    run = mode.run(scorer.judge, scorer.template, scorer.run.recipe.sampling)
-    drawn = {each.name: drawn_questions(scorer.ladders, each, mode) for each in scorer.dimensions}
+    mode = scorer.mode.of_check(scorer.ladders)
+    template = scorer.template_of(mode)
+    run = mode.run(scorer.judge, template, scorer.run.recipe.sampling)
+    drawn = {
+        each.name: drawn_questions(scorer.ladders, each, mode, scorer.dimensions)
+        for each in scorer.dimensions
+    }
     files = {name: _file(folder, run, groups) for name, groups in drawn.items()}
     known = {
         name: read_record(JudgeCheck, path)
@@ -63,9 +67,9 @@ def prove(
     if ask and new:
         if progress is not None:
             groups = list(itertools.chain(*new.values()))
-            prompts = mode.prompts(scorer.template, len(groups), sum(map(len, groups)))
+            prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
             progress(0, prompts, "judge check before the first row", 1)
-        asker = Asker(scorer.judge, scorer.template, JudgmentIndex(None, run))
+        asker = Asker(scorer.judge, template, JudgmentIndex(None, run))
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.read:
@@ -89,19 +93,17 @@ def prove(
     return checks
 
 
-def drawn_questions(ladders: LadderSet, dimension: Dimension, mode: Mode) -> list[Group]:
-    """Return what a mode asks about ladders with contexts, which a fixed seed draws."""
-    able = [
-        (ladders.contexts[context_id], ladder)
-        for (context_id, name), ladder in ladders.ladders.items()
-        if name == dimension.name and context_id in ladders.contexts
-    ]
-    chosen = np.random.default_rng(SEED).permutation(len(able))[:MOST].tolist()
+def drawn_questions(
+    ladders: LadderSet,
+    dimension: Dimension,
+    mode: Mode,
+    dimensions: Sequence[Dimension] | None = None,
+) -> list[Group]:
+    """Return what a mode asks about the ladders that are drawn; `dimensions` are all that are scored."""
+    asked = ladders.dimensions if dimensions is None else dimensions
     groups: list[Group] = []
-    for number in sorted(chosen):
-        context, ladder = able[number]
-        shared = bool(ladders.anchors)
-        groups += mode.check_questions(context, dimension, ladder, shared=shared)
+    for context, ladder in drawn_ladders(ladders, dimension):
+        groups += mode.check_questions(ladders, context, dimension, ladder, asked)
     return groups
 
 

@@ -178,7 +178,7 @@ class Recorded(Backend):
         digests = {ladders.digest, *(each.digest for each in ladders.earlier)}
         for place, signature in self._sets.items():
             judged = str(scale_of(signature))
-            if judged.rpartition("@")[2] not in digests:
+            if judged.partition("|")[0].rpartition("@")[2] not in digests:
                 raise DataError(
                     f"{place}: these judgments are of the ladders {judged}, and {ladders.name} has others "
                     f"({ladders.digest}); name those that were judged with {option('ladders')} SET"

@@ -25,7 +25,8 @@ class ScoreReport:
     `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
     below one half.
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
-    `order_texts`, the variance of the score between the orders of the rungs.
+    `order_texts`, the variance of the score between the orders of the rungs. `rung_ratings` are the judge's mean ratings
+    of the levels of the rungs.
     """
 
     rows: int = 0
@@ -45,6 +46,7 @@ class ScoreReport:
     order_variance: dict[str, float] = field(default_factory=dict)
     order_texts: dict[str, int] = field(default_factory=dict)
     judged_bottom: dict[str, int] = field(default_factory=dict)
+    rung_ratings: dict[str, list[float | None]] = field(default_factory=dict)
     signature: str = ""
 
     @property
