@@ -22,7 +22,7 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
-from refladder.commands.recorded import refuse_asking
+from refladder.commands.recorded import in_recorded_mode, refuse_asking
 from refladder.errors import UsageError
 from refladder.events import Silent
 from refladder.files.frames import added_values
@@ -148,6 +148,7 @@ def command(
             ctx=click.get_current_context(),
             param=next(each for each in command.params if each.name == "ladders"),
         )
+    asked = in_recorded_mode(asked, judgments_from)
     ladders = open_set(asked)
     spec = replace(spec, asked=replace(asked, ladders=ladders))
     dimensions = choose_dimensions(ladders.dimensions, asked.dimensions)
@@ -363,7 +364,7 @@ def score(
         if recorded:
             asking = (name for name, each in given if each is not None and each.asks)
             refuse_asking(recorded, asking)
-        asked = chosen(Scoring, call.given)
+        asked = in_recorded_mode(chosen(Scoring, call.given), recorded)
         if student is None:
             asked = replace(asked, ladders=open_set(asked))
         files = Tables(source=call.source(needed), out=call.out(out))

@@ -78,7 +78,8 @@ class LadderSet:
     are the contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other
     sets. The first `scoring` anchors score texts, None for all. A shared set may serve further tasks (`serves`) than that
     of its ladders. `earlier` are the revisions of the
-    set before ladders for more contexts were added, oldest first.
+    set before ladders for more contexts were added, oldest first. A set of criteria has a task and dimensions, and no
+    ladders.
     """
 
     name: str
@@ -94,6 +95,7 @@ class LadderSet:
     serves: tuple[str, ...] = ()
     earlier: tuple[Revision, ...] = ()
     scoring: int | None = None
+    task_without_ladders: str = ""
 
     def __repr__(self) -> str:
         """Return one line: what the set is, and how much it holds."""
@@ -145,8 +147,8 @@ class LadderSet:
 
     @property
     def task(self) -> str:
-        """Return the task of every ladder in the set."""
-        return next(iter(self.ladders.values())).task
+        """Return the task of every ladder in the set, or that of a set of criteria."""
+        return next((ladder.task for ladder in self.ladders.values()), self.task_without_ladders)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -236,6 +238,25 @@ def ladder_set(
         digests=by_id,
         anchors=tuple(anchors),
         earlier=tuple(each for each in earlier if each.ladders < checks.count),
+    )
+
+
+def criteria_set(
+    name: str, task: str, dimensions: Sequence[Dimension], contexts: Iterable[Context] = ()
+) -> LadderSet:
+    """Return a set of criteria without ladders, for modes that rate texts."""
+    state = new_digest()
+    for each in dimensions:
+        state.update(to_line(each))
+    return LadderSet(
+        name=f"criteria:{name}",
+        digest=state.hexdigest(),
+        rungs=0,
+        dimensions=tuple(dimensions),
+        contexts={context.id: context for context in contexts},
+        ladders={},
+        failures={},
+        task_without_ladders=task,
     )
 
 

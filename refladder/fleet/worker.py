@@ -29,9 +29,9 @@ from refladder.errors import (
 from refladder.events import Silent
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import atomic, to_json
-from refladder.files.ladder_sets import choose_dimensions, load_ladders
+from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name, stamp
-from refladder.jobs.score import check_judge, open_set, prepare, score_rows
+from refladder.jobs.score import check_judge, open_set, prepare, score_rows, set_named
 from refladder.parsing import adapter
 from refladder.records import scale_of
 from refladder.scoring.score_report import ScoreReport  # noqa: TC001  pydantic reads the annotation
@@ -325,7 +325,7 @@ class Worker:
         task = self._task
         if not task.ladders:
             return None
-        ladders = load_ladders(str(task.ladders))
+        ladders = set_named(str(task.ladders))
         if scale_of(ladders.signature) != scale_of(task.version):
             raise UsageError(
                 f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "

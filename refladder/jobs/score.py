@@ -20,7 +20,12 @@ from refladder.errors import (
     plural,
 )
 from refladder.files.jsonl import is_device, is_unicode, write_json
-from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
+from refladder.files.ladder_sets import (
+    LadderSet,
+    choose_dimensions,
+    criteria_set,
+    load_ladders,
+)
 from refladder.files.locks import locked
 from refladder.files.tables import (
     STANDARD,
@@ -28,10 +33,11 @@ from refladder.files.tables import (
     Row,
 )
 from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_items
+from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
 from refladder.records import Output
 from refladder.scoring.columns import Columns, weights_for
-from refladder.scoring.judge_check import missing_line, prove
+from refladder.scoring.judge_check import missing_line, notice_of, prove
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import read_recorded
@@ -102,7 +108,12 @@ def open_set(asked: Scoring) -> LadderSet:
     mode.check_settings(asked)
     if asked.prompts is not None:
         check_folder(asked.prompts)
-    ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else load_ladders(asked.ladders)
+    ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else set_named(asked.ladders)
+    if mode.needs_ladders and not ladders.ladders:
+        raise UsageError(
+            f"{asked.ladders}: criteria without ladders, which {option('answers')} {mode.name} needs; build a set with "
+            f"`refladder build`, or rate texts by themselves with {option('answers')} rating"
+        )
     known = [dimension.name for dimension in ladders.dimensions]
     for name in asked.dimensions:
         if ladders.anchors and name not in known:
@@ -116,6 +127,14 @@ def open_set(asked: Scoring) -> LadderSet:
     weights_for(choose_dimensions(ladders.dimensions, asked.dimensions), asked.weights)
     mode.check_rungs(ladders.rungs)
     return ladders
+
+
+def set_named(name: str | Path) -> LadderSet:
+    """Open a ladder set, see `load_ladders`, or the criteria of a task file."""
+    if not str(name).endswith(".toml"):
+        return load_ladders(name)
+    task, dimensions = read_task(Path(name))
+    return criteria_set(Path(name).name, task, dimensions)
 
 
 def with_anchors(ladders: LadderSet, number: int) -> LadderSet:
@@ -199,8 +218,10 @@ def check_judge(
 
     `folder` remembers the check, None for none. `progress` is that of the rows that follow.
     """
+    if notice := notice_of(scorer):
+        events.notice(notice)
     two = "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
-    asks_apart = session.dry_run and scorer.judge.wants_all
+    asks_apart = scorer.ladders.ladders and session.dry_run and scorer.judge.wants_all
     if asks_apart and missing_line(scorer, prove(scorer, folder, ask=False)):
         session.notify(two)
     try:
@@ -214,6 +235,8 @@ def check_judge(
 
 def report_check(scorer: LadderScorer, folder: Path | None, events: Events) -> None:
     """Report what is remembered of the check of a judge that scores texts without a table, which asks nothing."""
+    if notice := notice_of(scorer):
+        events.notice(notice)
     checks = prove(scorer, folder, ask=False)
     events.checked(checks)
     if missing := missing_line(scorer, checks):

@@ -48,9 +48,8 @@ def score_table(
             score, grade, spread = (
                 values[name] for name in (names.score, names.grade, names.spread)
             )
-            cells += (
-                [DASH] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
-            )
+            placed = DASH if grade is None else f"{grade:.2f}"
+            cells += [DASH] * 3 if score is None else [f"{score:+.2f}", placed, f"{spread:.2f}"]
         if several:
             cells.append(number(values[overall_column(dimensions)], 2))
         rows.append([printable(short(text, _SCORED)), *cells])

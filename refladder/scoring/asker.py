@@ -22,6 +22,7 @@ from refladder.records import (
     LOSS,
     NO,
     OUTCOMES,
+    RATINGS,
     REWARD,
     TIE,
     WIN,
@@ -168,7 +169,8 @@ class Asker:
         if not questions:
             return []
         if self.backend.recorded is not None:
-            outcomes = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
+            outcomes: tuple[str, ...] = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
+            outcomes = RATINGS if self.log.run.rates else outcomes
             recorded = self.backend.recorded
             recipe = self.log.run.recipe.digest
             return [

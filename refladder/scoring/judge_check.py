@@ -225,8 +225,23 @@ def _file(folder: Path | None, run: Run, groups: Sequence[Group]) -> Path | None
     return folder / f"{digest_of(json.dumps(words), size=12)}.json"
 
 
+def notice_of(scorer: LadderScorer) -> str:
+    """Say what the judge check cannot show of a set in this mode; empty without such a limit."""
+    if not scorer.ladders.ladders:
+        return f"{scorer.ladders.name}: criteria without rungs, so there is no judge check and no grade"
+    mode = scorer.mode.of_rungs(scorer.ladders)
+    if mode.name == scorer.mode.name:
+        return ""
+    return (
+        f"judge check: as with {option('answers')} {mode.name}, because a rung cannot be an example for itself, and no "
+        "other anchor has examples"
+    )
+
+
 def missing_line(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> str:
     """Name the dimensions on which the judge of texts without a table has no check; empty if it has all."""
+    if not scorer.ladders.ladders:
+        return ""
     known = {check.dimension for check in checks}
     missing = ", ".join(
         dimension.name for dimension in scorer.dimensions if dimension.name not in known

@@ -23,6 +23,7 @@ from refladder.scoring.columns import (
 )
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
+from refladder.scoring.question import RUNG
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
 
@@ -252,6 +253,9 @@ class LadderScorer:
         )
         # What is asked about rungs before the first text; None once it is answered.
         self._rungs: list[Group] | None = self.mode.rung_groups(ladders, self.dimensions)
+        recorded = judge_backend.recorded
+        if recorded is not None and not any(each.subject.startswith(RUNG) for each in recorded):
+            self._rungs = []
         self._verdicts = Verdicts(self.run, self.scale)
         self.report = self._verdicts.report
 

@@ -345,7 +345,7 @@ class StatedRating(Rating):
     def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
         """Return a run in which the judge writes its most probable answer."""
         del sampling
-        sampling = answering_of(judge, self.name)
+        sampling = answering_of(judge, self.name) if judge.recorded is None else None
         return run_of(judge, template, answers=self.name, sampling=sampling)
 
     def ask(
