@@ -67,16 +67,16 @@ Made by `python bench/answers.py`.
 
 `--answers stated:K` shows the {RUNGS} rungs of a ladder in K orders. The full score is the mean `ladder-sum` (-15 to
 15) over all 120 orders. Coverage is the share of texts whose 95 % interval holds the full score, with the exact 95 %
-interval of this share (Clopper and Pearson). Width is the mean width of the interval. No width is the share of texts
-whose interval is one point, as all K answers give one score. Error is the root mean square difference from the full
-score, and r the Pearson correlation with it.
+interval of this share (Clopper and Pearson). Width is the mean width of the interval. None is the share of texts without
+an interval, as K is below 5 or their answers use fewer than 6 different numbers; coverage is that of the others. Error is
+the root mean square difference from the full score, and r the Pearson correlation with it.
 
 {TEXTS:,} texts for each simulated judge. Its log-odds of a win grow by 1.2 for each rung that the text is better
 (vague: .4), and its numbers are rounded to 5 % (both coarse: 25 %, vague: 10 %). Between orders, log-odds differ by noise,
 by the place at which a rung is shown (up to .8 for the first), and by the rung that is shown before it (up to .3 for
 each rung of the difference).
 
-| judge | K | coverage | its interval | width | no width | error | r |
+| judge | K | coverage | its interval | width | none | error | r |
 | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 """
 
@@ -153,14 +153,16 @@ def scored(judge: Backend, outputs: Sequence[Output], orders: int) -> tuple[Floa
 def cells(values: FloatArray, ends: FloatArray, full: FloatArray) -> str:
     """Coverage with its interval, width, error and correlation."""
     error = f"{np.sqrt(np.mean((values - full) ** 2)):.2f} | {np.corrcoef(values, full)[0, 1]:.3f}"
-    if np.isnan(ends).any():
-        return f"- | - | - | - | {error}"
+    printed = ~np.isnan(ends[:, 0])
+    if not printed.any():
+        return f"- | - | - | 100.0% | {error}"
+    ends, full = ends[printed], full[printed]
     inside = (ends[:, 0] <= full + 1e-9) & (full <= ends[:, 1] + 1e-9)
     count, number = int(inside.sum()), len(inside)
     low = beta.ppf(0.025, count, number - count + 1) if count else 0.0
     high = beta.ppf(0.975, count + 1, number - count) if count < number else 1.0
     widths = ends[:, 1] - ends[:, 0]
-    return f"{count / number:.1%} | {low:.1%} to {high:.1%} | {widths.mean():.2f} | {np.mean(widths == 0):.1%} | {error}"
+    return f"{count / number:.1%} | {low:.1%} to {high:.1%} | {widths.mean():.2f} | {1 - printed.mean():.1%} | {error}"
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from refladder.commands.certify import certify as certify
     from refladder.commands.compare import compare as compare
     from refladder.commands.compete import compete as compete
-    from refladder.commands.diff import diff as diff
     from refladder.commands.distil import distil as distil
     from refladder.commands.evaluate import evaluate as evaluate
     from refladder.commands.filter import filter as filter  # noqa: A004  the name of the command
@@ -58,7 +57,6 @@ _PUBLIC = {
     "compare": "refladder.commands.compare",
     "compete": "refladder.commands.compete",
     "connect": "refladder.backends",
-    "diff": "refladder.commands.diff",
     "distil": "refladder.commands.distil",
     "estimate_precision": "refladder.commands.calibrate",
     "evaluate": "refladder.commands.evaluate",

@@ -30,8 +30,8 @@ class Events(Protocol):
     def checked(self, checks: Sequence[JudgeCheck]) -> None:
         """Report the check of a judge."""
 
-    def notice(self, text: str, *, warns: bool = False) -> None:
-        """Report a line; one that `warns` is not left out by --quiet."""
+    def notice(self, text: str, *, warns: bool = False, once: bool = False) -> None:
+        """Report a line; one that `warns` is not left out by --quiet, and `once` reports it once in a process."""
 
 
 class Silent:
@@ -47,5 +47,5 @@ class Silent:
     def checked(self, checks: Sequence[JudgeCheck]) -> None:
         """Leave the check out."""
 
-    def notice(self, text: str, *, warns: bool = False) -> None:
+    def notice(self, text: str, *, warns: bool = False, once: bool = False) -> None:
         """Leave the notice out."""

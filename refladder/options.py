@@ -126,12 +126,6 @@ OPTIONS: dict[str, Option] = {
             flag="SET", name="ladders", required=True, complete="ladders", reads="file"
         ),
         table=Option(flag="TABLE", required=True, reads="table"),
-        first_set=Option(
-            flag="SET", name="first", required=True, complete="ladders", reads="table"
-        ),
-        second_set=Option(
-            flag="SET", name="second", required=True, complete="ladders", reads="table"
-        ),
         kind=Option(flag="[KIND]"),
         repository=Option(flag="ORG/NAME", required=True),
         judgments_argument=Option(flag="JUDGMENTS", name="judgments", required=True, reads="table"),
@@ -216,6 +210,10 @@ OPTIONS: dict[str, Option] = {
         precision=Option("Promised share of good rows among those kept.", type=float),
         recall=Option("Promised share of the good rows that are kept.", type=float),
         sure=Option("Probability of the promise, 0 to 1.", type=float, default=0.9),
+        strict=Option(
+            "Promise a precision also for rare contexts that mislead the judge as a whole. Needs many contexts.",
+            type=bool,
+        ),
         plan=Option(
             "Show what more labels can promise, and write the next rows to label to --out.",
             type=bool,
@@ -487,6 +485,7 @@ OPTIONS: dict[str, Option] = {
         score_column=Option(
             "Column of --scores with the scores of a dimension. Repeatable. Default: "
             "DIMENSION_score, else DIMENSION, else score.",
+            parameter="score_columns",
             pairs="text",
             metavar="DIMENSION=COLUMN",
             rare=True,
@@ -712,8 +711,8 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         resamples=Option(
-            "Number of permutations per test against --reference. Default: chosen from the number "
-            "of tests.",
+            "Number of permutations per test against --reference, for more than 16 contexts; up to 16 "
+            "have all permutations. Default: chosen from the number of tests.",
             type=int,
             at_least=1,
             rare=True,

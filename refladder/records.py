@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Literal, Protocol, Self, TypeVar
 
+from refladder.typed import checked_record
+
 WIN, LOSS, TIE = "win", "loss", "tie"
 OUTCOMES = (WIN, LOSS, TIE)
 YES, NO = "yes", "no"
@@ -70,6 +72,7 @@ def record(schema: str = "") -> Callable[[type[T]], type[T]]:
 
 
 @record("dimension/1")
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
     """A quality that texts are rated on.
@@ -84,6 +87,7 @@ class Dimension:
 
 
 @record("context/1")
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """The subject of texts: an article, a dialogue so far, a story idea, a set of triples."""
@@ -126,6 +130,7 @@ class ContextDigest:
 
 
 @record("output/1")
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """A text that a system wrote for a context. It holds no human score: gold cannot leak into a judgment."""
@@ -174,6 +179,7 @@ class Benchmark:
 
 
 @record()
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """How texts are drawn from a writer.
@@ -252,10 +258,15 @@ def scale_of(signature: object) -> str | None:
     return None if signature is None else _NOT_OF_SCALE.sub("", str(signature))
 
 
-@functools.cache
 def is_revised(signature: object, earlier: object) -> bool:
     """Return whether a signature is of a later revision of an equal ladder set, to which contexts were added."""
-    match = _REVISION.search(str(signature))
+    # A damaged table may hold a list, which the cache cannot take.
+    return _is_revised(str(signature), str(earlier))
+
+
+@functools.cache
+def _is_revised(signature: str, earlier: str) -> bool:
+    match = _REVISION.search(signature)
     if match is None:
         return False
     later, wanted = (_COMMIT.sub(r"\1@", scale_of(each) or "") for each in (signature, earlier))
@@ -641,8 +652,7 @@ class JudgeCheck:
     It compared them in both orders, on `compared` ladders. An answer counts 1 for the best rung, 0 for the worst and
     1/2 for neither; a ladder counts the mean of its answers. `right` is the sum over the `read` ladders with a parsed
     answer. `low` and `high` are the ends of Wilson's 95 % interval of their share, None without such a ladder.
-    `unparsed` is the number of other answers. The dimensions of a `shared` set count together. `ladders` and `template`
-    are digests.
+    `unparsed` is the number of other answers. `shared` says whether the set is. `ladders` and `template` are digests.
     """
 
     judge: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import logging
 import os
 import shutil
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import Metered
 from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
+from refladder.events import Silent
 from refladder.files.folders import cache_folder
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from refladder.backends.dry_run import Estimate
     from refladder.backends.plain_function import Judge
     from refladder.backends.prices import Budget, Price
+    from refladder.events import Events
 
 # Kinds of backends whose answers are stored unless the user says no: they cost money.
 COSTLY = ("openai",)
-_LOG = logging.getLogger("refladder")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Session:
     """The backends of one command or call. Each is opened once; `close` closes the response stores.
 
     `store` is the file of the response store; None for the default (REFLADDER_STORE, else a file in the cache folder
-    for backends that cost money or have a budget); False for none. `price_of` gets a backend's name.
+    for backends that cost money or have a budget); False for none. `price_of` gets a backend's name. `events` gets
+    the notice of a backend, once in a process.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class Session:
         *,
         price_of: Callable[[str], Price | None] = lambda _name: None,
         budget: Budget | None = None,
-        notify: Callable[[str], object] | None = None,
+        events: Events | None = None,
     ) -> None:
         if store is True:
             raise UsageError(
@@ -72,7 +73,7 @@ class Session:
         self._store: str | Path | bool | None = store
         self.budget = budget
         self.price_of = price_of
-        self.notify = notify or _warn_once
+        self.events = events or Silent()
         self._opened: dict[tuple[object, ...], _Opened] = {}
         self._stores: dict[Path, ResponseStore] = {}
         # Folders of stores that end with the session.
@@ -181,7 +182,7 @@ class Session:
         backend = connect(name, **options)
         unknown = backend.prepare_dry_run() if self.only_estimates else None
         if notice := unknown or backend.notice:
-            self.notify(notice)
+            self.events.notice(notice, once=True)
         if (
             backend.wants_all
             and self.budget is not None
@@ -222,11 +223,7 @@ def checks_folder() -> Path:
 
 def as_backend(judge: Backend | Judge) -> Backend:
     """Return a backend, or the backend of a function."""
-    if isinstance(judge, Backend):
-        return judge
-    if not callable(judge):
-        raise UsageError(f"judge={judge!r:.60}: must be a name, a backend or a function")
-    return FunctionJudge(judge)
+    return judge if isinstance(judge, Backend) else FunctionJudge(judge)
 
 
 @contextmanager
@@ -240,8 +237,3 @@ def copied(folder: Path | None) -> Iterator[Path | None]:
         for path in folder.glob("*.jsonl"):
             shutil.copyfile(path, copy / path.name)
         yield copy
-
-
-@functools.cache
-def _warn_once(notice: str) -> None:
-    _LOG.warning("%s", notice)

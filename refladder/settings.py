@@ -5,6 +5,7 @@ Options of a command, parameters of a call, the task of a worker and the signatu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,7 +14,7 @@ from refladder.errors import UsageError, option
 from refladder.records import Sampling
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # Default. A judge that gives its labels less probability than this would have answered something else.
 LEAST_MASS = 0.05
 Settings = TypeVar("Settings")
+# The arguments of a call by name, or the options of a command under the same names; a job makes its settings of them.
+Given = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,9 @@ class Scale:
     rule: str = "ladder-sum"
     weights: Mapping[str, float] = field(default_factory=dict)
     least_mass: float = LEAST_MASS
+
+    def __post_init__(self) -> None:
+        check_least_mass(self.least_mass)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +182,7 @@ class BuildSpec:
     folder: Path
     contexts: Sequence[Context] = ()
     dimensions: Sequence[Dimension] = ()
-    writer: str | Backend | None = "builtin"
+    writer: str | Backend | None = None
     writer_options: Mapping[str, object] | None = None
     rungs: int = 5
     sampling: Sampling = field(default_factory=Sampling)
@@ -225,12 +231,15 @@ def check_least_mass(least_mass: float) -> None:
         )
 
 
-def chosen(kind: type[Settings], given: Mapping[str, Any]) -> Settings:
-    """Return settings from the parameters of a call; None means the default, and a path may be text."""
+def chosen(kind: type[Settings], given: Given) -> Settings:
+    """Return settings from what is given; None means the default, and a path may be text."""
     values = {}
     for each in fields(kind):  # type: ignore[arg-type]
         value = given.get(each.name)
         if value is not None:
-            is_path = str(each.type).startswith("Path") and isinstance(value, str)
-            values[each.name] = Path(value) if is_path else value
+            if str(each.type).startswith("Path") and isinstance(value, str):
+                value = Path(value)
+            elif each.type in {"str", "str | None"}:
+                value = str(value)
+            values[each.name] = value
     return kind(**values)

@@ -17,6 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # Imports point from later levels to earlier ones. Names on one level do not import each other.
 LEVELS = [
     {"errors", "version"},
+    {"typed"},
     {"arrays", "records", "parsing"},
     {"registry", "files", "events"},
     {"prompts", "loaders", "ranking", "metaeval", "trust", "engine"},

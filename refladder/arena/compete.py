@@ -10,10 +10,16 @@ import itertools
 import math
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.arena.criteria import Criterion
-from refladder.arena.task_prompt import TASK, parse_task_prompt
+from refladder.arena.criteria import Criterion, criteria_of
+from refladder.arena.task_prompt import (
+    TASK,
+    open_task_prompt,
+    parse_task_prompt,
+    read_instances,
+)
 from refladder.backends import in_batches, whole
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import all_spent
@@ -33,6 +39,7 @@ from refladder.files.jsonl import (
 from refladder.files.locks import locked_folder
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.parsing import parse_json
+from refladder.prompts import check_folder
 from refladder.ranking.estimators import decisions
 from refladder.records import Context, Generated, NotJudged, Output, Prompt, Sampling
 from refladder.report.results import Shown
@@ -42,11 +49,11 @@ from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import pair_question
 from refladder.session import copied
+from refladder.settings import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
     from refladder.arena.task_prompt import Instance
     from refladder.backends import Backend
@@ -56,6 +63,7 @@ if TYPE_CHECKING:
     from refladder.report.rendering import PlainTable
     from refladder.scoring.question import Question
     from refladder.session import Session
+    from refladder.settings import Given
 
 
 GENERATED = "generated.jsonl"
@@ -120,6 +128,28 @@ class ContestSpec:
     explain: bool = False
     prompts: Path | None = None
     config: Mapping[str, Any] = field(default_factory=dict)
+
+
+def spec_of(
+    given: Given,
+    source: Callable[[set[str]], str],
+    folder: Path,
+    model_options: Mapping[str, Mapping[str, object]] | None = None,
+) -> ContestSpec:
+    """Return the settings of a contest; `source` gives the table whose named columns are read."""
+    if given["prompts"] is not None:
+        check_folder(Path(given["prompts"]))
+    task = open_task_prompt(given["prompt"], given["prompt_text"])
+    words = (given[name] or {} for name in ("criteria", "worst", "best", "weights"))
+    column = given["id"]
+    table = source({*task.names, column or "id"})
+    found = {
+        "criteria": criteria_of(*words),
+        "instances": read_instances(table, task, id_column=column, form=given.get("table_format")),
+        "folder": folder,
+        "model_options": model_options,
+    }
+    return chosen(ContestSpec, {**given, **found})
 
 
 def rehearse(spec: ContestSpec, dry: Session) -> None:

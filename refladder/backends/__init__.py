@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 from refladder.backends.protocol import Backend, Streaming, Wrapper, in_batches, in_order, whole
 from refladder.errors import UnknownNameError, UsageError, option
 from refladder.registry import Entry, find, names
+from refladder.typed import checked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -70,12 +71,13 @@ _SERVERS = {
 _ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
-def connect(name: str, **options: str) -> Backend:
+@checked
+def connect(name: str, **options: object) -> Backend:
     """Open a backend by name: `builtin`, `hf:ORG/MODEL`, `scripted:PATH`, or one that an installed package registers.
 
     Args:
         name: a kind and, after a colon, the model or file.
-        options: as text; their names are the keyword-only arguments of the kind's opener.
+        options: text, or values of Python; their names are the keyword-only arguments of the kind's opener.
 
     Raises:
         UnknownNameError: no such kind of backend, or no such option of it.

@@ -137,6 +137,9 @@ class DryRunBackend(Wrapper):
             for key, completion in zip(keys, stored, strict=True)
         ]
 
+    def forget(self, prompts: Sequence[Prompt], sampling: Sampling) -> None:
+        """Delete nothing."""
+
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Return the stored reading of each prompt, or `NotAsked`."""
         stored = self.backend.stored_readings(prompts, labels)

@@ -37,29 +37,33 @@ NEGATED = "a negated label in the answer"
 CUT_BEFORE = "cut before a label"
 CUT_IN = "cut within a label"
 
-_THOUGHTS = re.compile(r"<(think|thinking|thought|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+# No pattern here may take the square of the length of an answer: possessive quantifiers ("*+") never give back.
 _OPENED = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
 _CLOSED = re.compile(r"^.*</(think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
 _CHANNEL = re.compile(
     r"<\|channel\|>final<\|message\|>(.*?)(?:<\|return\|>|<\|end\|>|$)", re.DOTALL
 )
-_FENCE = re.compile(r"^```\w*\s*(.*?)\s*```$", re.DOTALL)
+_FENCE = re.compile(r"```\w*+\s*+")
 _OPENING = "\"'`([{<*_“‘«"  # noqa: RUF001  a label follows them without a space
 _MARKS = " \t\r\n\"'`*_#([{<“”‘’«»"  # noqa: RUF001  characters before an answer's first word
-_ANNOUNCED = r"\b(?:answer|verdict|label|judge?ment|choice|option|score|grade|rating)\s*(?:is|of)?\s*[:=\-]?[\s\"'`*_(\[]*"
+_ANNOUNCED = r"\b(?:answer|verdict|label|judge?ment|choice|option|score|grade|rating)\s*+(?:is|of)?+\s*+[:=\-]?+[\s\"'`*_(\[]*+"
 _LEAD = re.compile(r"(?:(?:the|my)\s+)?(?:final\s+)?" + _ANNOUNCED, re.IGNORECASE)
-# "not better", "isn't any better", "no better", "I do not think it is better"
+# "not better", "isn't any better", "no better", "I do not think it is better"; matched backwards from the label.
 _NEGATION = re.compile(
-    r"(?:\b(?:not|no|never|neither|nor|cannot)|n['\u2019]t)\s+(?:\w+\s+){0,3}$", re.IGNORECASE
+    r"\s++(?:\w++\s++){0,3}(?:(?:ton|on|reven|rehtien|ron|tonnac)\b|t['\u2019]n)", re.IGNORECASE
 )
-# "Summary A is not better", "Summary A does not improve on it"
+# "Summary A is not better", "Summary A does not improve on it", "Summary A? No."
 _DENIAL = re.compile(
-    r"\s+(?:(?:is|was|are|were|does|do|did|has|have|can|could|would|should)\s+(?:not|never)\b|cannot\b|\w+n['\u2019]t\b)",
+    r"\s++(?:(?:is|was|are|were|does|do|did|has|have|can|could|would|should)\s+(?:not|never)\b|cannot\b|\w+n['\u2019]t\b)"
+    r"|[\"'`*_]*+\?[\s\"'`*_]*+(?:no|not|never)\b",
     re.IGNORECASE,
 )
+_NEGATIVE = re.compile(r"no|never|neither|n['\u2019]t", re.IGNORECASE)
+# Characters around a label that another one follows: "**Better** / Worse", "Better, or Similar".
+_BETWEEN = r"[\s\"'`*_()\[\]]*+"
 # What may follow a label that is a number: "4", "4.", "4/5", "4 out of 5", "4 because"; not "4.5", "4-5", "4 errors".
 _AFTER_NUMBER = re.compile(
-    r"[ \t]*(?:$|[\r\n)\]}\"'`*_;:(]|(?:/|(?:out\s+)?of\s)\s*(?P<highest>\d+)"
+    r"[ \t]*+(?:$|[\r\n)\]}\"'`*_;:(]|(?:/|(?:out\s+)?of\s)\s*(?P<highest>\d+)"
     r"|[.,\-–—](?!\s*\d)|(?:because|since|as|stars?|points?)\b)",  # noqa: RUF001
     re.IGNORECASE,
 )
@@ -191,11 +195,31 @@ def without_thoughts(text: str) -> str:
     final = _CHANNEL.search(text)
     if final is not None:
         return final.group(1)
-    text = _THOUGHTS.sub("", text)
+    text = _without_blocks(text)
     # Opened by the chat template, so that only its end is in the answer.
-    text = _CLOSED.sub("", text)
+    closed = _CLOSED.match(text)
+    text = text if closed is None else text[closed.end() :]
     opened = _OPENED.search(text)
     return (text if opened is None else text[: opened.start()]).strip()
+
+
+def _without_blocks(text: str) -> str:
+    """Return a text without its closed thinking blocks."""
+    kept = []
+    end = 0
+    unclosed = set()
+    for opened in _OPENED.finditer(text):
+        name = opened[1].lower()
+        if opened.start() < end or name in unclosed:
+            continue
+        closed = re.compile(f"</{name}>", re.IGNORECASE).search(text, opened.end())
+        if closed is None:
+            # No later block of this name is closed either.
+            unclosed.add(name)
+            continue
+        kept.append(text[end : opened.start()])
+        end = closed.end()
+    return "".join([*kept, text[end:]])
 
 
 def has_thoughts(text: str) -> bool:
@@ -209,7 +233,8 @@ def label_in(text: str, labels: Sequence[str], *, ended: bool = True) -> int | s
     An answer names a label if it begins with it, is JSON that holds it, or names it and no other label. The last word
     is enough where labels differ in that word alone ("A" of "Summary A") and nothing but punctuation follows. A number,
     or one letter of a scale with "a" and "I", must begin the answer or follow a word such as "score". A negated label
-    is not named, nor, unless `ended`, a number or a short name at the very end: "1" may have become "10".
+    is not named, nor one of a choice that the answer leaves open ("Better or Similar"), nor, unless `ended`, a number or a
+    short name at the very end: "1" may have become "10".
     """
     complete = ended or text != text.rstrip()
     verdict = _label_in(
@@ -220,8 +245,8 @@ def label_in(text: str, labels: Sequence[str], *, ended: bool = True) -> int | s
 
 def _label_in(answer: str, names: Sequence[str], *, complete: bool) -> int | str:
     fence = _FENCE.match(answer)
-    if fence is not None:
-        answer = fence.group(1)
+    if fence is not None and answer.endswith("```", fence.end()):
+        answer = answer[fence.end() : -3].rstrip()
     if answer.startswith(("{", "[")):
         inside = _json_label(answer, names)
         if inside is not None:
@@ -252,7 +277,27 @@ def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str |
             return None
     if _DENIAL.match(text, match.end()):
         return NEGATED
-    return names.index(match.group().casefold())
+    return SEVERAL if _leaves_open(text, match, names) else names.index(match.group().casefold())
+
+
+def _leaves_open(text: str, match: re.Match[str], names: Sequence[str]) -> bool:
+    """Return whether a label at the beginning is one of a choice: "Better or Similar", "A / B", "Better? Or Worse?".
+
+    Numbers have rules of their own: "4/5" is a grade.
+    """
+    if _are_numbers(names):
+        return False
+    other = _any_of([name for name in names if name != match.group().casefold()])
+    asked = re.compile(_BETWEEN + r"\?").match(text, match.end())
+    if asked is not None:
+        return re.compile(other, re.IGNORECASE).search(text, asked.end()) is not None
+    if short := _short_names(names):
+        other += f"|{_any_of(short)}{_AFTER_SHORT}"
+    listed = f"(?:,{_BETWEEN}{_any_of(names)}{_BETWEEN})*"
+    choice = (
+        rf"{_BETWEEN}{listed},?\s*(?:[/|]|or\b){_BETWEEN}(?:\w++\s++){{0,3}}{_BETWEEN}(?:{other})"
+    )
+    return re.compile(choice, re.IGNORECASE).match(text, match.end()) is not None
 
 
 def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
@@ -273,13 +318,14 @@ def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
             return CUT_IN
     else:
         matches = list(re.finditer(f"(?P<label>{_any_of(names)})", text, re.IGNORECASE))
-    distinct = {match["label"].casefold() for match in matches}
+    distinct = {found.casefold() for found in {match["label"] for match in matches}}
     if not distinct:
         return NO_LABEL
     if len(distinct) > 1:
         return SEVERAL
-    if any(
-        _NEGATION.search(text[: match.start()]) or _DENIAL.match(text, match.end())
+    backwards = text[::-1]
+    if _NEGATIVE.search(text) and any(
+        _NEGATION.match(backwards, len(text) - match.start()) or _DENIAL.match(text, match.end())
         for match in matches
     ):
         return NEGATED

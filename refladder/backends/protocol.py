@@ -127,6 +127,10 @@ class Backend(ABC):
         """
         return enumerate(whole(self, prompts, self.write(prompts, sampling)))
 
+    def forget(self, prompts: Sequence[Prompt], sampling: Sampling) -> None:
+        """Delete the texts of these prompts from a response store inside, because they could not be read."""
+        del prompts, sampling
+
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> Iterator[tuple[int, LabelReading]]:

@@ -62,6 +62,13 @@ class Sampled(Wrapper):
                 awaited = error
         if awaited is not None:
             raise awaited
+        for sampling, answers in zip(self._samplings, drawn, strict=True):
+            unparsed = [
+                prompt
+                for prompt, answer in zip(prompts, answers, strict=True)
+                if isinstance(verdict_of(answer, labels), str)
+            ]
+            self.backend.forget(unparsed, sampling)
         return [reading_of(answers, labels) for answers in zip(*drawn, strict=True)]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +10,11 @@ from click.core import ParameterSource
 
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
-from refladder.commands.options import JudgeOptions, subcommand
+from refladder.commands.options import subcommand
 from refladder.errors import UsageError
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import LOG, Log
-from refladder.session import Session
-from refladder.settings import LEAST_MASS, Asking, chosen
+from refladder.settings import LEAST_MASS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
+    from refladder.settings import Given
 
 
 @subcommand(
@@ -49,18 +48,13 @@ if TYPE_CHECKING:
     "prompts",
     "as_json",
     money=spending.SpendingOptions,
-    asked=Asking,
-    judge=JudgeOptions,
+    given=dict,
 )
 def command(
     *,
     money: spending.SpendingOptions,
-    asked: Asking,
-    judge: JudgeOptions,
+    given: Given,
     ladder_set: str | None,
-    ladders: str | None,
-    contexts: int | None,
-    seed: int,
     as_json: bool,
 ) -> int:
     """Judge the rungs of SET against each other in both orders, and the worst rungs again with a sentence appended.
@@ -77,23 +71,11 @@ def command(
         refladder audit my-ladders --judge hf:ORG/MODEL
         refladder audit demo/story --contexts 5 --dry-run
     """
-    from refladder.jobs.audit import audit_spec, rehearse, run
+    from refladder.jobs.audit import rehearse, run, spec_of
     from refladder.report.certificate_tables import audit_tables
 
-    if (
-        ladder_set is not None
-        and click.get_current_context().get_parameter_source("ladders")
-        is ParameterSource.COMMANDLINE
-    ):
-        raise UsageError("SET and --ladders both name the ladder set; give one of them")
-    named = ladder_set or ladders
-    if named is None:
-        raise UsageError(
-            "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
-        )
     session = spending.Spending(money)
-    spec = audit_spec(named, asked, contexts=contexts, seed=seed)
-    spec = replace(spec, judge=judge.name, judge_options=judge.options)
+    spec = spec_of({**given, "ladders": _named_set(ladder_set, given["ladders"])})
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
     rows = run(spec, session, console.Console())
@@ -107,6 +89,19 @@ def command(
         console.tell_spent(session.spent())
     unparsed = any(row["measure"] == "unparsed" and row["value"] for row in rows)
     return console.UNSCORED if unparsed else 0
+
+
+def _named_set(argument: str | None, option: str | None) -> str:
+    """Return the ladder set, which is an argument or the option --ladders, also from a configuration file."""
+    source = click.get_current_context().get_parameter_source("ladders")
+    if argument is not None and source is ParameterSource.COMMANDLINE:
+        raise UsageError("SET and --ladders both name the ladder set; give one of them")
+    named = argument or option
+    if named is None:
+        raise UsageError(
+            "give the ladder set whose rungs are judged: SET, or --ladders SET (see `refladder list ladders`)"
+        )
+    return named
 
 
 @command.call
@@ -155,16 +150,13 @@ def audit(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.audit import ALL, audit_spec, run
+    from refladder.jobs.audit import ALL, run, spec_of
     from refladder.report.certificate_tables import audit_tables
     from refladder.report.results import ShownList
 
     with Call(audit, locals(), table="") as call:
-        session = call.enter_context(Session(store))
-        asked = chosen(Asking, call.given)
-        spec = audit_spec(ladders, asked, contexts=contexts, seed=seed)
-        spec = replace(spec, judge=judge, judge_options=judge_options)
-        rows = run(spec, session, Log())
+        session = call.session()
+        rows = run(spec_of(call.given), session, Log())
         for row in rows:
             if (row["dimension"], row["measure"]) == (ALL, "unparsed") and row["value"]:
                 count = round(row["value"] * row["of"])

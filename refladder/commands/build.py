@@ -11,7 +11,6 @@ from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.data import DataOptions
 from refladder.commands.options import (
-    JudgeOptions,
     backend_options,
     given_arguments,
     given_options,
@@ -23,8 +22,6 @@ from refladder.loaders.data import Data
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
 from refladder.records import Sampling
 from refladder.report.log import LOG, Log
-from refladder.session import Session
-from refladder.settings import BuildSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +29,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.records import Dimension
+    from refladder.settings import Given
 
 
 def _alone(given: Iterable[str]) -> None:
@@ -65,25 +63,16 @@ def _alone(given: Iterable[str]) -> None:
     "as_json",
     data=DataOptions,
     sampling=Sampling,
-    judge=JudgeOptions,
     money=spending.SpendingOptions,
+    given=dict,
 )
 def command(
     *,
     data: DataOptions,
     sampling: Sampling,
     money: spending.SpendingOptions,
-    add: str | None,
+    given: Given,
     out: Path,
-    writer: str | None,
-    writer_option: Mapping[str, str],
-    rungs: int,
-    attempts: int,
-    human: str | None,
-    shared: int | None,
-    certify: bool,
-    judge: JudgeOptions,
-    prompts: Path | None,
     as_json: bool,
 ) -> int:
     """Generate a ladder for every context and dimension of BENCHMARK (a name, or your own table).
@@ -97,45 +86,21 @@ def command(
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
         refladder build --add new-questions.csv --out my-ladders
     """
-    from refladder.jobs.build import (
-        chosen_writer,
-        follow_set,
-        new_contexts,
-        rehearse,
-        run,
-        with_contexts,
-    )
+    from refladder.jobs.build import new_contexts, rehearse, run, spec_of
     from refladder.report.certificate_tables import certificate_lines
     from refladder.trust.certificate import REFUSE
 
-    console.check_prompts(prompts)
-    spec = BuildSpec(
-        folder=out,
-        rungs=rungs,
-        sampling=sampling,
-        attempts=attempts,
-        prompts=prompts,
-        certify=certify,
-        judge=judge.name,
-        judge_options=judge.options,
-        writer=writer,
-        writer_options=writer_option,
-    )
-    if add is not None:
+    adds = given["add"] is not None
+    if adds:
         _alone(each.flag for each in given_options() if each.of_new_set)
-        table, spec = follow_set(spec, add, data.columns)
-    elif data.benchmark is None:
-        raise UsageError("name a benchmark or your table (BENCHMARK), or a table with --add")
-    else:
-        table = data.data()
-    spec = with_contexts(spec, table, shared, human)
+    table = None if adds or data.benchmark is None else data.data()
     session = spending.Spending(money)
-    named = str(chosen_writer(spec, session.notify, own=table.is_table()))
+    spec = spec_of({**given, "sampling": sampling}, table, out, session.events)
+    options = cast("Mapping[str, str]", spec.writer_options or {})
     spec = replace(
         spec,
-        writer=named,
-        writer_options=backend_options(named, cast("Mapping[str, str]", spec.writer_options or {})),
-        config=console.resolved(writer=named),
+        writer_options=backend_options(str(spec.writer), options),
+        config=console.resolved(writer=spec.writer),
     )
     if new_contexts(spec) and not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
@@ -218,22 +183,9 @@ def build(
         DataError: the data are wrong, with path:line or the number of the row; or the folder cannot be written.
         BackendError: the writer failed; the texts so far are stored, if `out` is given.
     """
-    from refladder.jobs.build import chosen_writer, follow_set, run, with_contexts
+    from refladder.jobs.build import run, spec_of
 
     with Call(build, locals(), table="", without=("data",)) as call:
-        spec = BuildSpec(
-            folder=call.folder() / "ladders" if out is None else Path(out),
-            rungs=rungs,
-            sampling=sampling or Sampling(),
-            attempts=attempts,
-            prompts=None if prompts is None else Path(prompts),
-            certify=certify,
-            judge=judge,
-            judge_options=judge_options,
-            writer=writer,
-            writer_options=writer_options,
-        )
-        console.check_prompts(spec.prompts)
         if add is not None:
             values = given_arguments(command, {"data": data, **call.given})
             # `task` and `sampling` are no options.
@@ -242,17 +194,14 @@ def build(
                 raise UsageError(
                     "add is a table whose ladders go into a set; name the set with out"
                 )
-            table, spec = follow_set(spec, add, columns)
-        elif data is None:
-            raise UsageError("data is missing; give a table or a benchmark, or a table with add")
-        else:
+        table = None
+        if data is not None:
             table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
-        spec = with_contexts(spec, table, shared, human)
-        session = call.enter_context(Session(store))
-        named = chosen_writer(spec, session.notify, own=table.is_table())
-        call.given["writer"] = named
-        spec = replace(spec, writer=named, config=call.config())
-        report = run(spec, session, Log())
+        folder = call.folder() / "ladders" if out is None else Path(out)
+        spec = spec_of(call.given, table, folder, Log())
+        call.given["writer"] = spec.writer
+        spec = replace(spec, config=call.config())
+        report = run(spec, call.session(), Log())
         if report.uncertified:
             LOG.warning("%s", report.lines(spec)[-1])
         if report.failures:

@@ -6,7 +6,7 @@ import inspect
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,10 +14,16 @@ from refladder.errors import UsageError, redacted
 from refladder.files.frames import KINDS, Frame
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, Collected
+from refladder.report.log import Log
+from refladder.session import Session
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    from refladder.jobs.labelling import LabelledTable
+    from refladder.records import Threshold
+    from refladder.settings import Given
 
 Record = TypeVar("Record")
 
@@ -41,6 +47,10 @@ class Call(ExitStack):
             None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
         )
 
+    def session(self) -> Session:
+        """Open the backends of the call."""
+        return self.enter_context(Session(self.given["store"], events=Log()))
+
     def folder(self) -> Path:
         """Make a temporary folder."""
         return Path(self.enter_context(tempfile.TemporaryDirectory(prefix="refladder-")))
@@ -61,6 +71,16 @@ class Call(ExitStack):
             return tuple(map(str, labels))
         return () if labels is None else (Frame(labels).source(needed, "labels"),)
 
+    def labelled(
+        self, given: Given, threshold: Threshold | None = None, others: Collection[str] = ()
+    ) -> LabelledTable:
+        """Return the scored table of the call with its labels; `others` are columns that are needed beside those."""
+        from refladder.jobs.labelling import table_of
+
+        table = table_of({**given, "labels": None}, threshold)
+        paths = self.labels(self.given["labels"], table.needed)
+        return replace(table, source=self.source({*table.needed, *others}), labels=paths)
+
     def out(self, out: str | Path | None) -> str:
         """Return the file that the call writes; for a table in memory without one, the rows are collected."""
         if out is not None:
@@ -80,15 +100,6 @@ class Call(ExitStack):
             for name, value in self.given.items()
         }
         return {"command": self.command, "refladder": __version__, "options": redacted(options)}
-
-
-def check_paths(**judgments: object) -> None:
-    """Check that judgments are named by their path, not given as rows."""
-    for name, value in judgments.items():
-        if not isinstance(value, str | Path):
-            raise UsageError(
-                f"{name} must be the path of a judgments file of `score`, found {type(value).__name__}"
-            )
 
 
 def record_or_path(value: str | Path | Record) -> Path | Record:

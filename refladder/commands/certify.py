@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
-from refladder.commands.options import JudgeOptions, subcommand
+from refladder.commands.options import subcommand
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
-from refladder.session import Session
-from refladder.settings import LEAST_MASS, Asking, chosen
+from refladder.settings import LEAST_MASS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
+    from refladder.settings import Given
 
 
 @subcommand(
@@ -40,20 +40,12 @@ if TYPE_CHECKING:
     "prompts",
     "as_json",
     money=spending.SpendingOptions,
-    asked=Asking,
-    judge=JudgeOptions,
+    given=dict,
 )
-def command(
-    *,
-    money: spending.SpendingOptions,
-    ladders: str,
-    asked: Asking,
-    judge: JudgeOptions,
-    as_json: bool,
-) -> int:
+def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> int:
     """Judge every pair of rungs of every ladder in SET in both orders, and report whether the ladders rise.
 
-    The verdict (pass, rewrite, drop or refuse) on every rung, level and dimension is stored as certificate.json in the
+    The verdict (pass, untested, rewrite, drop or refuse) on every rung, level and dimension is stored as certificate.json in the
     folder of SET. Scores name it in their signature. For a shipped or published set, the certificate is only printed.
 
     Run the same command again to resume an interrupted run. Exit code 3: the verdict is refuse, or some judgments are
@@ -63,11 +55,11 @@ def command(
         refladder certify my-ladders --judge hf:ORG/MODEL
         refladder certify demo/story --dry-run
     """
-    from refladder.jobs.certify import certify_spec, rehearse, run
-    from refladder.trust.certificate import REFUSE
+    from refladder.jobs.certify import rehearse, run, spec_of
+    from refladder.trust.certificate import REFUSE, UNTESTED
 
     session = spending.Spending(money)
-    spec = replace(certify_spec(ladders, asked), judge=judge.name, judge_options=judge.options)
+    spec = spec_of(given)
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
     certificate, checks = run(spec, session, console.Console())
@@ -84,8 +76,8 @@ def command(
         )
         console.notify(where)
         console.tell_spent(session.spent())
-    refused = certificate["verdict"] == REFUSE or certificate["counts"]["unparsed"] > 0
-    return console.UNSCORED if refused else 0
+    unread = certificate["counts"]["unparsed"] > 0 and certificate["verdict"] != UNTESTED
+    return console.UNSCORED if certificate["verdict"] == REFUSE or unread else 0
 
 
 def print_certificate(certificate: Mapping[str, Any]) -> None:
@@ -133,16 +125,14 @@ def certify(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.certify import certify_spec, run
+    from refladder.jobs.certify import run, spec_of
     from refladder.report.certificate_tables import certificate_lines, certificate_tables
     from refladder.report.results import ShownDict
 
     with Call(certify, locals(), table="") as call:
-        session = call.enter_context(Session(store))
+        session = call.session()
         events = Log()
-        asked = chosen(Asking, call.given)
-        spec = replace(certify_spec(ladders, asked), judge=judge, judge_options=judge_options)
-        certificate, checks = run(spec, session, events)
+        certificate, checks = run(spec_of(call.given), session, events)
         log_lines(certificate["notes"])
         events.checked(checks)
         return ShownDict(

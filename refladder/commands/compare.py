@@ -57,12 +57,16 @@ def command(
     tables = comparison_tables(found)
     if as_json:
         console.say_json(asdict(found))
-    elif form == "csv":
-        console.say(csv_text([asdict(pair) for pair in found.pairs]), nl=False)
     elif form == "text":
-        console.say_tables(tables)
+        console.say_tables(tables, hide=False)
     else:
-        console.say(latex(tables) if form == "latex" else markdown(tables), nl=False)
+        text = {
+            "csv": lambda: csv_text([asdict(pair) for pair in found.pairs]),
+            "latex": lambda: latex(tables),
+            "markdown": lambda: markdown(tables),
+        }[form]()
+        # The only names are those of the user's systems.
+        console.say(text, nl=False, hide=False)
     if is_worse:
         console.say(f"{fail_if_worse} is significantly worse than another system", err=True)
     return 3 if is_worse else 0

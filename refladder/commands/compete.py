@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.options import (
-    CriteriaOptions,
-    JudgeOptions,
     backend_options,
     subcommand,
 )
@@ -20,7 +18,6 @@ from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
 from refladder.records import Sampling
 from refladder.report.log import Log, log_lines
 from refladder.report.summary import low_mass_lines
-from refladder.session import Session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,6 +25,7 @@ if TYPE_CHECKING:
     from refladder.arena.compete import Contest
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
+    from refladder.settings import Given
 
 
 @subcommand(
@@ -58,26 +56,16 @@ if TYPE_CHECKING:
     *OF_COST,
     "as_json",
     sampling=Sampling,
-    judge=JudgeOptions,
-    asked=CriteriaOptions,
+    given=dict,
     money=spending.SpendingOptions,
 )
 def command(
     *,
-    table: str,
-    prompt_file: Path | None,
-    prompt_text: str | None,
-    models: Mapping[str, str],
-    judge: JudgeOptions,
-    asked: CriteriaOptions,
-    out: Path,
-    id_column: str | None,
-    table_format: str | None,
-    explain: bool,
+    given: Given,
     sampling: Sampling,
     money: spending.SpendingOptions,
+    out: Path,
     page: Path | None,
-    prompts: Path | None,
     as_json: bool,
 ) -> int:
     """Generate a text with each model for every row of TABLE, and judge every pair of texts in both orders.
@@ -91,28 +79,17 @@ def command(
         refladder compete questions.csv --prompt prompt.txt --model small=hf:ORG/SMALL --model large=hf:ORG/LARGE
             --judge hf:ORG/JUDGE --criterion clear="easy to follow" --out contest
     """
-    from refladder.arena.compete import ContestSpec, rehearse, run
-    from refladder.arena.criteria import criteria_of
+    from refladder.arena.compete import rehearse, run, spec_of
     from refladder.arena.html import review_page
     from refladder.arena.runs import read_run
-    from refladder.arena.task_prompt import open_task_prompt, read_instances
     from refladder.jobs.evaluation_results import RESULTS
 
-    console.check_prompts(prompts)
-    prompt = open_task_prompt(prompt_file, prompt_text)
     session = spending.Spending(money)
-    spec = ContestSpec(
-        criteria=criteria_of(asked.criteria, asked.worst, asked.best, asked.weights),
-        instances=read_instances(table, prompt, id_column=id_column, form=table_format),
-        models=models,
-        model_options={name: backend_options(model, {}) for name, model in models.items()},
-        judge=judge.name,
-        judge_options=judge.options,
-        folder=out,
-        sampling=sampling,
-        explain=explain,
-        prompts=prompts,
-        config=console.resolved(),
+    spec = spec_of(
+        {**given, "sampling": sampling, "config": console.resolved()},
+        lambda _columns: str(given["table"]),
+        out,
+        {name: backend_options(model, {}) for name, model in given["models"].items()},
     )
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return 0
@@ -120,6 +97,15 @@ def command(
     if page is not None:
         with atomic(page) as stream:
             stream.write(review_page(read_run(out)).encode())
+    _print(contest, as_json=as_json)
+    console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
+    console.tell_spent(session.spent())
+    unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
+    return console.UNSCORED if contest.failures or unparsed else 0
+
+
+def _print(contest: Contest, *, as_json: bool) -> None:
+    """Print the standings, and on standard error what is missing."""
     if as_json:
         for standing in contest.standings:
             if standing.row is None:
@@ -135,10 +121,6 @@ def command(
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
     # Each trial has both orders.
     console.say_lines(low_mass_lines(contest.low_mass, 2 * len(contest.trials)))
-    console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
-    console.tell_spent(session.spent())
-    unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
-    return console.UNSCORED if contest.failures or unparsed else 0
 
 
 @command.call
@@ -191,28 +173,12 @@ def compete(
         DataError: the table is wrong, or the folder cannot be written.
         BackendError: a model or the judge failed; the texts and judgments so far are stored, if `out` is given.
     """
-    from refladder.arena.compete import ContestSpec, run
-    from refladder.arena.criteria import criteria_of
-    from refladder.arena.task_prompt import open_task_prompt, read_instances
+    from refladder.arena.compete import run, spec_of
 
     with Call(compete, locals()) as call:
-        folder_of_prompts = None if prompts is None else Path(prompts)
-        console.check_prompts(folder_of_prompts)
-        task = open_task_prompt(prompt, prompt_text)
-        session = call.enter_context(Session(store))
-        spec = ContestSpec(
-            criteria=criteria_of(criteria, worst or {}, best or {}, weights or {}),
-            instances=read_instances(call.source({*task.names, id or "id"}), task, id_column=id),
-            models=models,
-            judge=judge,
-            judge_options=judge_options,
-            folder=call.folder() if out is None else Path(out),
-            sampling=sampling or Sampling(),
-            explain=explain,
-            prompts=folder_of_prompts,
-            config=call.config(),
-        )
-        contest = run(spec, session, Log())
+        folder = call.folder() if out is None else Path(out)
+        spec = spec_of({**call.given, "config": call.config()}, call.source, folder)
+        contest = run(spec, call.session(), Log())
         # Each trial has both orders.
         low_mass = low_mass_lines(contest.low_mass, 2 * len(contest.trials))
         log_lines([*contest.failures, *low_mass])

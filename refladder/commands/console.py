@@ -76,8 +76,8 @@ def resolved(**changed: Any) -> dict[str, Any]:
     return {"command": context.info_name, "refladder": __version__, "options": redacted(values)}
 
 
-def console() -> RichConsole:
-    """Return standard output for tables, 100 columns wide if it is no terminal; their text is made printable."""
+def console(*, hide: bool = True) -> RichConsole:
+    """Return standard output for tables, 100 columns wide if it is no terminal; their text is made `printable`."""
     from rich.console import Console as RichConsole
     from rich.segment import Segment
 
@@ -86,9 +86,8 @@ def console() -> RichConsole:
             self, renderable: RenderableType, options: ConsoleOptions | None = None
         ) -> Iterator[Segment]:
             for segment in super().render(renderable, options):
-                yield (
-                    segment if segment.control else Segment(printable(segment.text), segment.style)
-                )
+                safe = Segment(printable(segment.text, hide=hide), segment.style)
+                yield segment if segment.control else safe
 
     if sys.stdout.isatty():
         return Printable(highlight=False)
@@ -144,26 +143,27 @@ def say_lines(lines: Iterable[str]) -> None:
         say(line, err=True)
 
 
-def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+def say(text: str, *, err: bool = False, nl: bool = True, hide: bool = True) -> None:
     """Print text that may hold text from data; everything that commands print goes through here or `console`."""
-    click.echo(printable(text), err=err, nl=nl)
+    click.echo(printable(text, hide=hide), err=err, nl=nl)
 
 
-def notify(text: str, *, warns: bool = False) -> None:
-    """Print a notice on standard error; with --quiet only one that warns."""
-    if warns or not silent():
+def notify(text: str, *, warns: bool = False, once: bool = False) -> None:
+    """Print a notice on standard error, with --quiet only one that warns; `once` prints it the first time only."""
+    if once:
+        say_once(text, warns=warns)
+    elif warns or not silent():
         say(text, err=True)
 
 
-# Prints a notice the first time only.
 say_once = functools.cache(notify)
 
 
-def say_tables(tables: Iterable[PlainTable]) -> None:
+def say_tables(tables: Iterable[PlainTable], *, hide: bool = True) -> None:
     """Print tables in the width of the terminal."""
     from refladder.report.terminal import terminal_tables
 
-    out = console()
+    out = console(hide=hide)
     for part in terminal_tables(tables, out.width):
         out.print(part)
 

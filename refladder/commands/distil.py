@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
 from refladder.commands.calling import Call, output_path
 from refladder.commands.options import subcommand
-from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
 from refladder.report.log import Log, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Distilled
+    from refladder.settings import Given
 
 
 @subcommand(
@@ -38,19 +38,9 @@ if TYPE_CHECKING:
     "column",
     "given",
     "as_json",
+    given=dict,
 )
-def command(
-    *,
-    source: str,
-    by: str,
-    out: Path,
-    ladders: str | None,
-    labels: tuple[str, ...],
-    label: str | None,
-    column: Mapping[str, str],
-    given: str | None,
-    as_json: bool,
-) -> None:
+def command(*, given: Given, as_json: bool) -> None:
     """Train a student: a small regressor that learns the scores in a column of SCORED from the texts.
 
     A fifth of the contexts is held out, and the printed figures are of these rows. Use the student with `score --judge
@@ -59,18 +49,12 @@ def command(
     Examples:
         refladder distil scored.jsonl --by overall_score --out student
     """
-    from refladder.jobs.input_rows import Mapped
-    from refladder.jobs.labelling import LabelledTable
-    from refladder.students.distil import DistilSpec, run
+    from refladder.jobs.labelling import table_of
+    from refladder.students.distil import run, spec_of
     from refladder.students.student import student_lines, student_table
 
-    spec = DistilSpec(
-        table=LabelledTable(source=source, given=given, by=by, label=label, labels=labels),
-        mapped=Mapped(columns=column),
-        ladders=None if ladders is None else load_ladders(ladders),
-        out=out,
-    )
-    record, notes = run(spec, console.Console())
+    # The columns are those of texts; labels are found by the fields themselves.
+    record, notes = run(spec_of(given, table_of({**given, "columns": None})), console.Console())
     if as_json:
         console.say_json({**asdict(record), "notes": notes})
         return
@@ -116,23 +100,16 @@ def distil(
         DataError: a column is missing or wrong, scores have several signatures, or there are too few of them; with
             path:line or the number of the row.
     """
-    from refladder.jobs.input_rows import FIELDS, Mapped
-    from refladder.jobs.labelling import LabelledTable
-    from refladder.students.distil import DistilSpec, run
+    from refladder.jobs.input_rows import FIELDS
+    from refladder.students.distil import run, spec_of
     from refladder.students.student import ShownStudent, surface_lines
 
     with Call(distil, locals()) as call:
-        mapped = Mapped(columns=dict(columns or {}))
-        scored = LabelledTable(source="", by=by, label=label)
-        label_tables = call.labels(labels, scored.needed)
-        source = call.source(scored.needed | {mapped.columns.get(name, name) for name in FIELDS})
-        spec = DistilSpec(
-            table=replace(scored, source=source, labels=label_tables),
-            mapped=mapped,
-            ladders=load_ladders(ladders) if isinstance(ladders, str | Path) else ladders,
-            out=output_path(out),
-        )
-        record, notes = run(spec, Log())
+        output_path(out)
+        named = columns or {}
+        texts = [named.get(name, name) for name in FIELDS]
+        scored = call.labelled({**call.given, "columns": None}, others=texts)
+        record, notes = run(spec_of(call.given, scored), Log())
         log_lines(notes)
         log_lines(surface_lines(record))
         return ShownStudent.of(record)

@@ -12,20 +12,18 @@ from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.data import DataOptions, one_alone, one_each
 from refladder.commands.options import (
-    JudgeOptions,
     backend_options,
     given_arguments,
     given_options,
     subcommand,
 )
 from refladder.commands.recorded import open_recorded
-from refladder.errors import UsageError
+from refladder.errors import redacted
 from refladder.loaders.data import Data
 from refladder.metaeval import LEVELS, STATISTICS
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
 from refladder.report.log import LOG, Log, log_lines
-from refladder.session import Session
-from refladder.settings import Scoring
+from refladder.settings import Scoring, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +35,7 @@ if TYPE_CHECKING:
     from refladder.jobs.evaluation_results import Evaluation, Evaluations
     from refladder.methods.contract import MethodSettings
     from refladder.records import Benchmark, Dimension
+    from refladder.settings import Given
 
 
 P = ParamSpec("P")
@@ -65,26 +64,10 @@ def _by_data(call: Callable[Concatenate[Any, P], Evaluation | Evaluations]) -> _
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Methods and how they choose comparisons, ladders, how agreement is computed, and what is printed and drawn."""
+    """What is printed and drawn."""
 
     methods: str | None
-    comparisons: int | None
-    selection: str
-    method_options: Mapping[str, str]
-    scores: tuple[str, ...]
-    score_column: Mapping[str, str]
-    ladders: tuple[str, ...]
-    writer: str | None
-    rungs: int
-    judgments_from: tuple[str, ...]
     seed: int
-    levels: tuple[str, ...]
-    statistics: tuple[str, ...]
-    constant: str
-    resamples: int | None
-    baselines: str
-    reference: str | None
-    work: Path | None
     figures: Path | None
     page: Path | None
     form: str
@@ -155,17 +138,17 @@ class Options:
     "intervals",
     "as_json",
     data=DataOptions,
-    judge=JudgeOptions,
     asked=Scoring,
-    given=Options,
+    shown=Options,
+    given=dict,
     money=spending.SpendingOptions,
 )
 def command(
     *,
     data: DataOptions,
-    judge: JudgeOptions,
     asked: Scoring,
-    given: Options,
+    shown: Options,
+    given: Given,
     money: spending.SpendingOptions,
 ) -> int:
     """Score the outputs of BENCHMARK with one or more methods, and measure their agreement with its human ratings.
@@ -179,99 +162,104 @@ def command(
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
     from refladder.arena.evaluation_page import draw_evaluations
-    from refladder.jobs.evaluate import EvaluateSpec, Protocol, methods_to_run, rehearse, run
-    from refladder.methods.contract import MethodSettings
+    from refladder.jobs.evaluate import check_given, rehearse, run, spec_of
     from refladder.scoring.modes import mode_of
 
     mode_of(asked.answers).check_settings(asked)
-    if given.ladders and given.writer is not None:
-        raise UsageError(
-            "--ladders names ladders that exist, and --writer writes new ones; give one of them"
-        )
+    check_given(given)
     console.check_prompts(asked.prompts)
-    one_alone(len(data.names), scores=given.scores, judgments_from=given.judgments_from)
-    sets = one_each(given.ladders, len(data.names), "ladder set", name="ladders", one_for_all=True)
+    recorded_files = given["judgments_from"]
+    one_alone(len(data.names), scores=given["scores"], judgments_from=recorded_files)
+    sets = one_each(
+        given["ladders"], len(data.names), "ladder set", name="ladders", one_for_all=True
+    )
     rated = [each.rated(None) for each in data.each()]
     table = (*(data.source or ()), *data.names)[0]
     asking = (option.flag for option in given_options() if option.asks)
-    recorded = open_recorded(given.judgments_from, asking, console.notify, source=table)
+    recorded = open_recorded(recorded_files, asking, console.notify, source=table)
     if recorded is not None and data.task_file is not None and data.dimensions:
         # The table was read without the other dimensions.
         recorded = recorded.on(data.dimensions)
     session = spending.Spending(money)
-    writer = None if given.writer == judge.judge else given.writer
-    names_backend = judge.judge or given.writer or given.ladders
-    # A program gets all levels and statistics, if none is named.
-    for_programs = given.printed in {"json", "csv"}
-    spec = EvaluateSpec(
-        benchmarks=rated,
-        ladders=sets,
-        judge=recorded or judge.name,
-        judge_options=judge.options,
-        writer=writer,
-        writer_options=None if writer is None else backend_options(writer, {}),
-        methods=methods_to_run(
-            given.methods, recorded, scores_only=bool(given.scores) and not names_backend
+    writer = given["writer"]
+    writes = writer is not None and writer != given["judge"]
+    spec = replace(
+        spec_of(
+            given,
+            rated,
+            sets,
+            recorded,
+            settings=_settings(given, asked),
+            protocol=_protocol(given, shown.printed),
+            config=console.resolved(),
         ),
-        scores=given.scores,
-        score_columns=given.score_column,
-        settings=MethodSettings(
-            seed=given.seed,
-            rungs=given.rungs,
-            rule=asked.rule,
-            least_mass=asked.least_mass,
-            orders=asked.orders,
-            yes_no=asked.yes_no,
-            budget=given.comparisons,
-            selection=given.selection,
-            answers=asked.answers,
-            prompts=asked.prompts,
-            work=given.work,
-            options=given.method_options,
-        ),
-        protocol=Protocol(
-            levels=given.levels or (LEVELS if for_programs else LEVELS[:1]),
-            statistics=given.statistics or (STATISTICS if for_programs else STATISTICS[:1]),
-            constant=given.constant,
-            resamples=given.resamples,
-            seed=given.seed,
-            reference=given.reference,
-            baselines=given.baselines,
-            against_best=given.printed == "latex",
-        ),
-        dimensions_named=bool(data.dimensions),
-        config=console.resolved(),
+        writer=writer if writes else None,
+        writer_options=backend_options(writer, {}) if writes else None,
     )
     events = console.Console()
-    if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=given.as_json):
+    if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=shown.as_json):
         return 0
     evaluations = run(spec, session, events)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
-    _print(evaluations, given, with_cards=given.methods is not None)
-    if given.figures is not None or given.page is not None:
+    _print(evaluations, shown, with_cards=shown.methods is not None)
+    if shown.figures is not None or shown.page is not None:
         console.say_lines(
-            draw_evaluations(evaluations, figures=given.figures, page=given.page, seed=given.seed)
+            draw_evaluations(evaluations, figures=shown.figures, page=shown.page, seed=shown.seed)
         )
-    _print_notes(evaluations, with_summaries=given.printed == "text")
+    _print_notes(evaluations, with_summaries=shown.printed == "text")
     console.tell_spent(session.spent())
     return 0 if evaluations.complete else console.UNSCORED
 
 
-def _print(evaluations: Evaluations, given: Options, *, with_cards: bool) -> None:
+def _settings(given: Given, asked: Scoring) -> MethodSettings:
+    """Return the settings of all methods from the options of the command."""
+    from refladder.methods.contract import MethodSettings
+
+    return MethodSettings(
+        seed=given["seed"],
+        rungs=given["rungs"],
+        rule=asked.rule,
+        least_mass=asked.least_mass,
+        orders=asked.orders,
+        yes_no=asked.yes_no,
+        budget=given["comparisons"],
+        selection=given["selection"],
+        answers=asked.answers,
+        prompts=asked.prompts,
+        work=given["work"],
+        options=given["method_options"],
+    )
+
+
+def _protocol(given: Given, printed: str) -> Protocol:
+    """Return how agreement is computed; a program gets all levels and statistics, if none is named."""
+    from refladder.jobs.evaluate import Protocol
+
+    count = None if printed in {"json", "csv"} else 1
+    found = {
+        "levels": given["levels"] or LEVELS[:count],
+        "statistics": given["statistics"] or STATISTICS[:count],
+        "against_best": printed == "latex",
+    }
+    return chosen(Protocol, {**given, **found})
+
+
+def _print(evaluations: Evaluations, shown: Options, *, with_cards: bool) -> None:
     from refladder.report.rendering import csv_text, latex, markdown
 
-    if given.printed == "json":
+    if shown.printed == "json":
         _print_json(evaluations, with_cards=with_cards)
         return
-    if given.printed == "csv":
-        console.say(csv_text(evaluations.records()), nl=False)
+    if shown.printed == "csv":
+        # A secret is hidden in its cell: in the finished line, it would reach into the next one.
+        console.say(csv_text(redacted(evaluations.records())), nl=False, hide=False)
         return
-    tables = evaluations.tables(marked=given.printed == "latex")
+    tables = evaluations.tables(marked=shown.printed == "latex")
     cards = [table for each in evaluations if with_cards for table in each.card_tables()]
-    if given.printed == "latex":
-        parts = filter(None, (latex(tables, given.intervals), latex(cards)))
+    if shown.printed == "latex":
+        parts = filter(None, (latex(tables, shown.intervals), latex(cards)))
         console.say("\n".join(parts), nl=False)
-    elif given.printed == "text":
+    elif shown.printed == "text":
         console.say_tables([*tables, *cards])
     else:
         console.say(markdown([*tables, *cards]), nl=False)
@@ -379,14 +367,11 @@ def evaluate(
         BackendError: the judge failed; its judgments so far are stored, if `work` is given.
     """
     from refladder.files.ladder_sets import load_ladders
-    from refladder.jobs.evaluate import EvaluateSpec, Protocol, methods_to_run, run
+    from refladder.jobs.evaluate import Protocol, check_given, run, spec_of
     from refladder.methods.contract import MethodSettings
 
     with Call(evaluate, locals(), table="", without=("data",)) as call:
-        if ladders is not None and writer is not None:
-            raise UsageError(
-                "ladders are a set that exists, and writer writes new ones; give one of them"
-            )
+        check_given(call.given)
         several = _are_benchmarks(data)
         listed = list(data) if several else [data]
         about = {"task": task, "task_file": task_file, "columns": columns, "options": options}
@@ -406,27 +391,17 @@ def evaluate(
         if recorded is not None:
             recorded = recorded.on([dimension.name for dimension in rated[0][1]])
         console.check_prompts(asked.prompts)
-        session = call.enter_context(Session(store))
-        backends = (judge, writer, ladders)
-        spec = EvaluateSpec(
-            benchmarks=rated,
-            ladders=sets,
-            judge=recorded or judge or "builtin",
-            judge_options=judge_options,
-            writer=writer,
-            methods=methods_to_run(
-                methods,
-                recorded,
-                scores_only=bool(scores) and all(each is None for each in backends),
-            ),
-            scores=[str(path) for path in scores],
+        spec = spec_of(
+            call.given,
+            rated,
+            sets,
+            recorded,
             settings=asked if work is None else replace(asked, work=Path(work)),
             protocol=protocol or Protocol(seed=asked.seed),
-            dimensions_named=bool(dimensions),
             config=call.config(),
         )
         events = Log()
-        evaluations = run(spec, session, events)
+        evaluations = run(spec, call.session(), events)
         for evaluation in evaluations:
             log_lines((*evaluation.limits, *evaluation.notes))
             events.checked(evaluation.checks)

@@ -15,10 +15,11 @@ from refladder.report.log import LOG, Log, log_lines
 from refladder.settings import Filtering, Tables, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from refladder.files.tables import Collected
+    from refladder.jobs.filter import FilterReport
     from refladder.records import Link, Threshold
 
 Table = TypeVar("Table")
@@ -125,39 +126,44 @@ def filter(  # noqa: A001  the name of the command
             row.
     """
     from refladder.jobs.filter import condition_of, run
-    from refladder.jobs.scored_tables import score_column
 
     with Call(filter, locals()) as call:
         asked = chosen(Filtering, call.given)
-        asked = replace(
-            asked, rejected=asked.rejected and str(asked.rejected), unscored=str(unscored)
-        )
-        condition = condition_of(asked)
-        if call.frame is None:
-            tables = Tables(source=call.source(), out=call.out(out))
-        else:
-            if out is not None or rejected is not None or unscored not in (KEEP, DROP):
-                raise UsageError(
-                    "out, rejected and a file for unscored rows are for a table in a file; give its path"
-                )
-            if condition.best is not None and condition.by is None:
-                asked = replace(asked, by=score_column("the table", call.frame.names))
-            tables = Tables(
-                source=call.source(condition_of(asked).needed),
-                out=call.out(None),
-            )
+        needed = None
+        if call.frame is not None:
+            asked = _in_memory(asked, out, call.frame.names)
+            needed = condition_of(asked).needed
+        tables = Tables(source=call.source(needed), out=call.out(out))
         report = run(asked, tables, Log())
-        log_lines(report.notes)
-        if report.uncertain:
-            LOG.warning(
-                "%d rows would be decided otherwise at an end of the link's 95 %% interval",
-                report.uncertain,
-            )
-        if report.unscored and unscored == DROP:
-            LOG.warning(
-                "%d of %d rows have no score and were dropped", report.unscored, report.rows
-            )
+        _log(report, drops=asked.unscored == DROP)
         if call.frame is None:
             return type(table)(out)  # type: ignore[call-arg]
         passed = cast("Collected", tables.out)
         return cast("Table", call.frame.select([row.number for row in passed.rows]))
+
+
+def _in_memory(asked: Filtering, out: object, names: Sequence[str]) -> Filtering:
+    """Return the settings for a table in memory: nothing is written, and the column of `best` is known."""
+    from refladder.jobs.filter import condition_of
+    from refladder.jobs.scored_tables import score_column
+
+    if out is not None or asked.rejected is not None or asked.unscored not in (KEEP, DROP):
+        raise UsageError(
+            "out, rejected and a file for unscored rows are for a table in a file; give its path"
+        )
+    condition = condition_of(asked)
+    if condition.best is not None and condition.by is None:
+        return replace(asked, by=score_column("the table", names))
+    return asked
+
+
+def _log(report: FilterReport, *, drops: bool) -> None:
+    """Log what a reader of the rows cannot see."""
+    log_lines(report.notes)
+    if report.uncertain:
+        LOG.warning(
+            "%d rows would be decided otherwise at an end of the link's 95 %% interval",
+            report.uncertain,
+        )
+    if report.unscored and drops:
+        LOG.warning("%d of %d rows have no score and were dropped", report.unscored, report.rows)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.commands import console
-from refladder.commands.calling import Call, check_paths
+from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.report.certificate_tables import ShownLink, link_table, link_warnings
 from refladder.report.log import log_lines
-from refladder.settings import LEAST_MASS, Scale, check_least_mass
+from refladder.settings import LEAST_MASS, Scale, chosen
 
 if TYPE_CHECKING:
     from refladder.records import Link
@@ -77,9 +77,7 @@ def link(
     from refladder.jobs.link import link as linked
 
     with Call(link, locals(), table="") as call:
-        check_paths(judgments=judgments, to=to)
-        check_least_mass(least_mass)
-        scale = Scale(rule=rule, least_mass=least_mass)
-        record = linked(Path(judgments), Path(to), scale, None if out is None else Path(out))
+        path = None if out is None else Path(out)
+        record = linked(Path(judgments), Path(to), chosen(Scale, call.given), path)
         log_lines(link_warnings(record))
         return ShownLink.of(record)

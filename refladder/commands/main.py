@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 HEADINGS = {
     "Score and filter": ("score", "filter", "pairs", "rescore", "show"),
-    "Build and share ladders": ("build", "publish", "diff"),
+    "Build and share ladders": ("build", "publish"),
     "Trust": ("calibrate", "certify", "audit", "link"),
     "Compare and measure": ("compare", "evaluate", "compete", "review"),
     "Tools": ("demo", "list", "distil", "export", "store"),

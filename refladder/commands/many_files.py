@@ -97,14 +97,8 @@ def _check_run(spec: ScoreSpec, many: ManyFiles, *, budget: float | None) -> Non
         )
 
 
-def score_with_judge(
-    spec: ScoreSpec,
-    ladders: str,
-    session: Spending,
-    many: ManyFiles,
-    events: Console,
-) -> int:
-    """Score the files of a table with a judge; workers find the set at `ladders`."""
+def score_with_judge(spec: ScoreSpec, session: Spending, many: ManyFiles, events: Console) -> int:
+    """Score the files of a table with a judge."""
     from refladder.fleet.worker import task_of
     from refladder.jobs.score import prepare, score_rows
 
@@ -119,7 +113,7 @@ def score_with_judge(
     ):
         return 0
     task = replace(
-        task_of(spec, ladders, opened.ladders),
+        task_of(spec, opened.ladders),
         store=None if store is None else str(store),
         price=None if price is None else asdict(price),
         budget=None if price is None else limit,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, fields
-from numbers import Real
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
@@ -17,9 +16,10 @@ from refladder.commands import helping
 from refladder.errors import UsageError, in_call, redacted
 from refladder.files.tables import parse_number
 from refladder.options import OF_BACKENDS, OPTIONS, Option
+from refladder.typed import argument_check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
 _Function = Callable[..., Any]
 P = ParamSpec("P")
@@ -114,18 +114,21 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
     """Give a command options of the table, by their keys or as `like` returns them.
 
     The function gets a dict for options of the form KEY=VALUE. For each of `records` it gets one such record, in the
-    place of the options that are fields of it.
+    place of the options that are fields of it. A record that is a `dict` holds all options as a call holds its
+    arguments; the function then gets only those others that it names.
     """
     declared = [OPTIONS[each] if isinstance(each, str) else each for each in given]
     # For each record, the options that are fields of it: option to field.
     taken: dict[str, dict[str, str]] = {}
     for record, kind in records.items():
-        names = {each.name for each in fields(kind)}
+        names = set() if kind is dict else {each.name for each in fields(kind)}
         taken[record] = {
             option.name: name for option in declared for name in option.names if name in names
         }
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
+        named = inspect.signature(command).parameters
+
         @functools.wraps(command)
         def call(*arguments: Any, **values: Any) -> Any:
             for option in declared:
@@ -137,6 +140,12 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
             made = {}
             others = dict(values)
             for record, kind in records.items():
+                if kind is dict:
+                    made[record] = _as_in_a_call(declared, values)
+                    # The format of a table is an option `given`.
+                    kept = named.keys() - records.keys()
+                    others = {name: value for name, value in others.items() if name in kept}
+                    continue
                 chosen = {field: values[name] for name, field in taken[record].items()}
                 made[record] = kind(**chosen)
                 for name in taken[record]:
@@ -149,6 +158,16 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
         return call
 
     return apply
+
+
+def _as_in_a_call(declared: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of options under the names that the call gives them, with the options of all backends."""
+    given = {each.parameter: values[each.name] for each in declared if not each.backends}
+    for role in ("judge", "writer"):
+        if f"{role}_options" in given:
+            name = given[role] or "builtin"
+            given[f"{role}_options"] = backend_options(name, given[f"{role}_options"])
+    return given
 
 
 def options_of(command: click.Command) -> list[Option]:
@@ -173,7 +192,9 @@ def given_arguments(
     for name, value in given.items():
         option = of_parameter.get(name)
         default = None if option is None else option.default
-        empty = value is None or value is False or (isinstance(value, Sized) and not len(value))
+        empty = (
+            value is None or value is False or (isinstance(value, Sequence | Mapping) and not value)
+        )
         # A data frame cannot be compared with a default.
         if not empty and (default is None or value != default):
             yield name, option
@@ -216,34 +237,6 @@ def backend_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
     kind = name.partition(":")[0]
     for_all = {} if context is None else context.meta.get(FOR_BACKENDS, {}).get(kind, {})
     return {**for_all, **{key.replace("-", "_"): value for key, value in given.items()}}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeOptions:
-    """The judge."""
-
-    judge: str | None
-    judge_options: Mapping[str, str]
-
-    @property
-    def name(self) -> str:
-        """Return its name, `builtin` if none is given."""
-        return "builtin" if self.judge is None else self.judge
-
-    @property
-    def options(self) -> dict[str, str]:
-        """Return its options, and those of the command for every backend of its kind."""
-        return backend_options(self.name, self.judge_options)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CriteriaOptions:
-    """Criteria by name: their descriptions, both ends of their scales, and their weights."""
-
-    criteria: Mapping[str, str]
-    worst: Mapping[str, str]
-    best: Mapping[str, str]
-    weights: Mapping[str, float]
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -324,8 +317,8 @@ class Command(click.Command):
                 raise UsageError(f"{each.flag} is for {kinds}; name such a model, as with --judge")
 
     def call(self, function: Callable[P, T]) -> Callable[P, T]:
-        """Decorate the call of the command: check its files, and use its own words in errors and after Ctrl-C."""
-        signature = inspect.signature(function)
+        """Decorate the call of the command: check types and files, and use its own words in errors and after Ctrl-C."""
+        signature, types = inspect.signature(function), argument_check(function)
         of_parameter = {
             name: each
             for name in signature.parameters
@@ -340,42 +333,20 @@ class Command(click.Command):
         def check(*arguments: P.args, **options: P.kwargs) -> T:
             from refladder.commands.overwriting import Named, check_outputs
 
-            given = signature.bind(*arguments, **options).arguments
+            positional, named = types(arguments, options)
+            given = signature.bind(*positional, **named).arguments
             with in_call(words):
                 check_outputs(
                     Named(of_parameter[name], value, "the table" if name in _TABLES else name)
                     for name, value in given.items()
                     if name in of_parameter
                 )
-                for name, value in given.items():
-                    _check_type(name, value, signature.parameters[name].annotation)
                 try:
-                    return function(*arguments, **options)
+                    return function(*positional, **named)
                 except KeyboardInterrupt:
                     raise KeyboardInterrupt(_interrupted(function, given)) from None
 
         return check
-
-
-def _check_type(name: str, value: object, annotation: str) -> None:
-    """Check an argument that must be a dict, a list of texts, a text or a number."""
-    kind, _, optional = annotation.partition(" | ")
-    if optional not in {"", "None"} or (optional and value is None):
-        return
-    if kind.startswith("Mapping[str, "):
-        wrong = not isinstance(value, Mapping)
-        needed = "a dict"
-        for item in value.values() if isinstance(value, Mapping) else ():
-            inner = kind.removeprefix("Mapping[str, ").removesuffix("]")
-            _check_type(f"a value of {name}", item, inner)
-    elif kind == "Sequence[str]":
-        wrong, needed = isinstance(value, str), "a list of texts"
-    elif kind in {"float", "int"}:
-        wrong, needed = not isinstance(value, Real), "a number"
-    else:
-        wrong, needed = kind == "str" and not isinstance(value, str), "a text"
-    if wrong:
-        raise UsageError(f"{name} must be {needed}, found {value!r:.60}")
 
 
 def _interrupted(call: Callable[..., Any], given: Mapping[str, object]) -> str:

@@ -28,7 +28,10 @@ if TYPE_CHECKING:
     "without_contexts",
     "licence",
     "baseline",
-    like("dry_run", help="Print the files and the card, and send nothing."),
+    like(
+        "dry_run",
+        help="Print the files, the card, and what differs from the published revision; send nothing.",
+    ),
     like(
         "out_folder", help="New folder for the files and the card of the release; nothing is sent."
     ),
@@ -51,7 +54,7 @@ def command(*, asked: Publishing, as_json: bool) -> None:
     done = run(asked, console.Console())
     console.say_lines(done.notices)
     if as_json:
-        keys = ("address", "commit", "url", "files", "removed", "card")
+        keys = ("address", "commit", "url", "files", "removed", "card", "changes")
         console.say_json({key: getattr(done, key) for key in keys})
     elif asked.out is not None:
         console.notify(
@@ -69,6 +72,9 @@ def _print_plan(done: Publication) -> None:
     for path, size in sorted(done.files.items()):
         console.say(f"{path:<{width}} {math.ceil(size / 1000):>9,} kB")
     console.say(f"\n{done.card}")
+    console.say("\nCompared with the published revision:")
+    for line in done.changes:
+        console.say(line)
     console.notify(
         "Nothing was sent. A card that the repository has keeps its prose and its other configs."
     )
@@ -119,6 +125,6 @@ def publish(
     from refladder.jobs.publish import run
 
     with Call(publish, locals(), table="") as call:
-        done = run(chosen(Publishing, {**call.given, "ladders": str(ladders)}), Log())
+        done = run(chosen(Publishing, call.given), Log())
         log_lines(done.notices)
         return done

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from refladder.scoring.recorded import Recorded
-    from refladder.settings import Scoring
 
 
 def refuse_asking(given: Sequence[str], asking: Iterable[str], source: str | None = None) -> None:
@@ -25,13 +23,6 @@ def refuse_asking(given: Sequence[str], asking: Iterable[str], source: str | Non
         raise UsageError(
             "SOURCE and --judgments-from are both standard input; give a file for one of them"
         )
-
-
-def in_recorded_mode(asked: Scoring, given: Sequence[str]) -> Scoring:
-    """Return the settings in the mode of recorded judgments, if there are any."""
-    from refladder.scoring.recorded import recorded_mode
-
-    return replace(asked, answers=recorded_mode(given[0])) if given else asked
 
 
 def open_recorded(

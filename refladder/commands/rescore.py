@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, overload
 
 from refladder.commands import console
-from refladder.commands.calling import Call, check_paths, output_path, record_or_path
+from refladder.commands.calling import Call, output_path, record_or_path
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
 from refladder.report.log import Log, log_lines
-from refladder.settings import LEAST_MASS, Scale, Tables, check_least_mass
+from refladder.settings import LEAST_MASS, Scale, Tables, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -115,12 +115,10 @@ def rescore(
     from refladder.report.summary import essential_lines
 
     with Call(rescore, locals(), table="") as call:
-        check_paths(judgments=judgments)
-        check_least_mass(least_mass)
         path = None if out is None else output_path(out)
         kept = Collected("jsonl")
         tables = Tables(out=kept if path is None else str(path))
-        scale = Scale(rule=rule, weights=dict(weights or {}), least_mass=least_mass)
+        scale = chosen(Scale, call.given)
         report = rescored(judgments, tables, scale, Log(), link=record_or_path(link))
         log_lines(essential_lines(report))
         return kept.whole_rows() if path is None else path

@@ -17,29 +17,29 @@ from refladder.commands.many_files import (
     score_with_judge,
 )
 from refladder.commands.options import (
-    JudgeOptions,
     given_arguments,
     given_options,
     subcommand,
 )
-from refladder.commands.recorded import in_recorded_mode, refuse_asking
+from refladder.commands.recorded import refuse_asking
 from refladder.errors import UsageError
 from refladder.events import Silent
 from refladder.files.frames import added_values
-from refladder.files.jsonl import is_device
-from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
+from refladder.files.ladder_sets import load_ladders
 from refladder.files.tables import STANDARD, read_once
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
-from refladder.session import Session
-from refladder.settings import LEAST_MASS, ScoreSpec, Scoring, Tables, chosen
+from refladder.settings import LEAST_MASS, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
+    from refladder.files.ladder_sets import LadderSet
     from refladder.scoring.score_report import ScoreReport
+    from refladder.session import Session
+    from refladder.settings import Given, ScoreSpec
 
 Table = TypeVar("Table")
 
@@ -80,24 +80,18 @@ Table = TypeVar("Table")
     "engine",
     "shard",
     "as_json",
-    asked=Scoring,
+    given=dict,
     tables=Tables,
-    judge=JudgeOptions,
     money=spending.SpendingOptions,
     many=ManyFiles,
 )
 def command(
     *,
-    asked: Scoring,
+    given: Given,
     tables: Tables,
-    judge: JudgeOptions,
     money: spending.SpendingOptions,
     many: ManyFiles,
     text: tuple[str, ...],
-    context_id: str | None,
-    column: Mapping[str, str],
-    judgments: Path | None,
-    judgments_from: tuple[str, ...],
     as_json: bool,
 ) -> int:
     """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
@@ -118,8 +112,7 @@ def command(
         refladder score answers.jsonl --ladders my-ladders --judge openai:MODEL --dry-run
         refladder score --text "Once upon a time ..." --context-id story-01 --ladders demo/story
     """
-    from refladder.jobs.score import open_set
-    from refladder.scoring.columns import OVERALL, overall_column
+    from refladder.jobs.score import spec_of
     from refladder.students.first_pass import PREFIX
 
     if text:
@@ -129,40 +122,21 @@ def command(
     each_file = many.into(tables)
     if each_file is not None and not money.dry_run:
         check_options()
-    spec = ScoreSpec(
-        asked=asked,
-        tables=tables,
-        judge=judge.name,
-        judge_options=judge.options,
-        judgments_from=judgments_from,
-        columns=column,
-        context_id=context_id,
-        judgments=_judgments(judgments, judgments_from, tables.out),
-        config=console.resolved(),
-    )
+    spec = spec_of(given, tables, console.resolved())
     events = console.Console(as_json=as_json)
-    if judge.name.startswith(PREFIX):
+    if given["judge"].startswith(PREFIX):
         return _score_with_student(spec, each_file, events)
-    if asked.ladders is None:
+    if not spec.asked.ladders:
         raise click.MissingParameter(
             ctx=click.get_current_context(),
             param=next(each for each in command.params if each.name == "ladders"),
-        )
-    asked = in_recorded_mode(asked, judgments_from)
-    ladders = open_set(asked)
-    spec = replace(spec, asked=replace(asked, ladders=ladders))
-    dimensions = choose_dimensions(ladders.dimensions, asked.dimensions)
-    if len(dimensions) > 1 and (weighted := overall_column(dimensions)) != OVERALL[0]:
-        console.say(
-            f"{OVERALL[0]} is the score on the dimension 'overall'; the weighted score is {weighted}",
-            err=True,
         )
     session = spending.Spending(money)
     if text:
         return _score_texts(spec, session, text, events)
     if each_file is not None and not money.dry_run:
-        spec = replace(spec, judgments=judgments)
-        return score_with_judge(spec, str(asked.ladders), session, each_file, events)
+        spec = replace(spec, judgments=given["judgments"])
+        return score_with_judge(spec, session, each_file, events)
     return _score_table(spec, session, events)
 
 
@@ -192,13 +166,6 @@ def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Co
     )
 
 
-def _judgments(given: Path | None, recorded: tuple[str, ...], out: str) -> Path | None:
-    """Return the file that stores the judgments of a run, None for none."""
-    if given is not None or recorded:
-        return given
-    return None if out == STANDARD or is_device(Path(out)) else Path(f"{out}.judgments.jsonl")
-
-
 def _check_text_options(source: str | None) -> None:
     """Refuse options that do not go with --text, and a table beside it."""
     if source is not None:
@@ -225,12 +192,14 @@ def _score_texts(
     from refladder.report.summary import warning_lines
 
     # Checked before a model is loaded.
-    items = text_items(spec, texts)
-    if not session.approves(
-        lambda dry: score_texts(spec, items, dry, Silent())[0].report.reused, as_json=events.as_json
-    ):
+    ladders, items = text_items(spec, texts)
+
+    def rehearse(dry: Session) -> int:
+        return score_texts(spec, ladders, items, dry, Silent())[0].report.reused
+
+    if not session.approves(rehearse, as_json=events.as_json):
         return 0
-    scorer, columns = score_texts(spec, items, session, events)
+    scorer, columns = score_texts(spec, ladders, items, session, events)
     console.say_lines(warning_lines(scorer.report))
     if events.as_json:
         for text, values in zip(texts, columns, strict=True):
@@ -247,7 +216,7 @@ def _score_with_student(spec: ScoreSpec, many: ManyFiles | None, events: console
     from refladder.fleet.worker import task_of
     from refladder.students.first_pass import mapped_of, run, student_folder, student_judge
 
-    judge, tables, ladders = str(spec.judge), spec.tables, spec.asked.ladders
+    judge, tables, ladders = str(spec.judge), spec.tables, spec.asked.ladders or None
     refused = [option.flag for option in given_options() if not option.with_student]
     student = student_judge(judge, refused)
     if tables.source is None:
@@ -255,7 +224,7 @@ def _score_with_student(spec: ScoreSpec, many: ManyFiles | None, events: console
     texts = None if ladders is None else load_ladders(str(ladders))
     if many is not None:
         task = replace(
-            task_of(spec, str(ladders or ""), texts),
+            task_of(spec, texts),
             judgments=False,
             student=str(student_folder(judge)),
         )
@@ -274,7 +243,7 @@ def score(
     judge_options: Mapping[str, object] | None = None,
     dimensions: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
-    context_id: str | int | None = None,
+    context_id: str | float | None = None,
     rule: str = "ladder-sum",
     weights: Mapping[str, float] | None = None,
     least_mass: float = LEAST_MASS,
@@ -341,7 +310,7 @@ def score(
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
     from refladder.jobs.input_rows import FIELDS
-    from refladder.jobs.score import open_set, run
+    from refladder.jobs.score import prepare, score_rows, spec_of
     from refladder.loaders.fields import row_id
     from refladder.scoring.columns import columns_of
     from refladder.students import first_pass
@@ -360,42 +329,20 @@ def score(
             raise UsageError(
                 f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
             )
-        recorded = _paths(judgments_from)
-        if recorded:
-            asking = (name for name, each in given if each is not None and each.asks)
-            refuse_asking(recorded, asking)
-        asked = in_recorded_mode(chosen(Scoring, call.given), recorded)
-        if student is None:
-            asked = replace(asked, ladders=open_set(asked))
         files = Tables(source=call.source(needed), out=call.out(out))
-        spec = ScoreSpec(
-            asked=asked,
-            tables=files,
-            judge=judge,
-            judge_options=judge_options or {},
-            judgments_from=recorded,
-            columns=fields,
-            context_id=call.given["context_id"],
-            judgments=_judgments(
-                None if judgments is None else Path(judgments),
-                recorded,
-                STANDARD if out is None else files.out,
-            ),
-            config=config,
-        )
+        spec = spec_of(call.given, files, config)
+        if spec.judgments_from:
+            asking = (name for name, each in given if each is not None and each.asks)
+            refuse_asking(spec.judgments_from, asking)
         if student is None:
-            report = run(spec, call.enter_context(Session(store)), Log())
-            added = columns_of(asked)
+            prepared = prepare(spec, Log())
+            report = score_rows(prepared, call.session(), Log())
+            added = columns_of(replace(prepared.spec.asked, ladders=prepared.ladders))
         else:
             texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
             report = first_pass.run(spec, student, texts, Log())
             added = first_pass.estimate_columns(student)
         return _returned(call, table, files, report, added)
-
-
-def _paths(given: str | Path | Sequence[str | Path] | None) -> tuple[str, ...]:
-    """Return the paths of an argument that may be one path, several, or None."""
-    return tuple(str(path) for path in ([given] if isinstance(given, str | Path) else given or ()))
 
 
 def _returned(

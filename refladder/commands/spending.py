@@ -54,7 +54,7 @@ class Spending(Session):
         self._prices = {} if options.prices is None else read_prices(options.prices)
         budget = None if options.budget is None else Budget(options.budget)
         store = False if options.without_store else options.store
-        super().__init__(store, price_of=self._price_of, budget=budget, notify=console.say_once)
+        super().__init__(store, price_of=self._price_of, budget=budget, events=console.Console())
         self.only_estimates = options.dry_run
         if (context := click.get_current_context(silent=True)) is not None:
             context.call_on_close(self.close)

@@ -1,7 +1,8 @@
-"""Batches of sequences of similar length, and their padding."""
+"""Batches of sequences of similar length, their padding, and the argument that takes their cache."""
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,3 +33,8 @@ def padded(
         ids[number, columns] = torch.as_tensor(row)
         mask[number, columns] = 1
     return ids, mask
+
+
+def cache_name(model: Any) -> str:
+    """Return the name of the argument that takes a cache: transformers 5.24 renames `past_key_values`."""
+    return "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.engine import attention, block_sparse
-from refladder.engine.batches import by_length, padded
+from refladder.engine.batches import by_length, cache_name, padded
 from refladder.engine.memory import halve_until_it_fits, is_out_of_memory, tokens_that_fit
 from refladder.engine.trie import (
     Node,
@@ -82,6 +82,7 @@ class Causal:
         self.forward_tokens = forward_tokens
         self._config = model.config.get_text_config()
         self._arguments = set(inspect.signature(model.forward).parameters)
+        self._cache_name = cache_name(model)
         layer_kinds = set(getattr(self._config, "layer_types", None) or ())
         window = getattr(self._config, "sliding_window", None)
         # The model takes a mask for each kind of layer.
@@ -121,7 +122,7 @@ class Causal:
         """Return the strategies that the architecture allows, fastest first; the self-check then tries them."""
         from transformers.cache_utils import DynamicCache
 
-        if "past_key_values" not in self._arguments:
+        if self._cache_name not in self._arguments:
             return _ORDER[4:]
         layers = DynamicCache(config=self._config).layers
         croppable = {type(layer).__name__ for layer in layers} <= _CROPPABLE
@@ -267,7 +268,8 @@ class Causal:
                 continue
             segment = step.segment
             if segment.tokens.size:
-                self._run(segment, logprobs, past_key_values=cache, **visibility(segment))
+                named = {self._cache_name: cache}
+                self._run(segment, logprobs, **named, **visibility(segment))
                 if not isinstance(step, Push):
                     cache.crop(-segment.tokens.size)
         return logprobs
@@ -282,7 +284,7 @@ class Causal:
             # As a node larger than a row and without children, its tokens are all pushed.
             for step in plan(replace(node, children=[], size=node.tokens.size + most), most):
                 if isinstance(step, Push):
-                    self._run(step.segment, logprobs, past_key_values=cache)
+                    self._run(step.segment, logprobs, **{self._cache_name: cache})
             last = len(node.children) - 1
             for number, child in enumerate(node.children):
                 pending.append((child, copy.deepcopy(cache) if number < last else cache))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.engine.batches import padded
+from refladder.engine.batches import cache_name, padded
 from refladder.engine.encoder_decoder import decoder_start
 from refladder.engine.transformers_logging import silenced
 
@@ -181,6 +181,7 @@ def _cache_states(
 
     # Without the configuration, so that layers with a window keep all keys; masks hide them.
     cache = DynamicCache()
+    name = cache_name(model)
     states = []
     for prompt, reused in zip(prompts, reused_tokens(prompts), strict=True):
         if reused < cache.get_seq_length():
@@ -188,7 +189,7 @@ def _cache_states(
         for first in range(reused, len(prompt), _CHUNK):
             chunk = torch.as_tensor([prompt[first : first + _CHUNK]], device=model.device)
             # The head is not needed.
-            model.base_model(input_ids=chunk, past_key_values=cache, use_cache=True)
+            model.base_model(input_ids=chunk, use_cache=True, **{name: cache})
         states.append([(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers])
     combined = DynamicCache()
     for number, layer in enumerate(zip(*states, strict=True)):
@@ -198,7 +199,7 @@ def _cache_states(
             _stacked(values, rows, width - 1, pad_end=False),
             number,
         )
-    return {"past_key_values": combined}
+    return {name: combined}
 
 
 def reused_tokens(prompts: Sequence[Sequence[int]]) -> list[int]:

@@ -56,6 +56,7 @@ from refladder.records import (
     Shared,
     digest_of,
 )
+from refladder.typed import checked
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -403,6 +404,7 @@ def write_certificate(folder: Path, certificate: dict[str, Any]) -> None:
     write_json(folder / CERTIFICATE, certificate)
 
 
+@checked
 def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     """Open a ladder set: a shipped one by name, a published one by its address, or one in a folder or a file.
 
@@ -490,6 +492,7 @@ def _read_if_any(kind: type[T], path: Path) -> Iterator[T]:
     return read_records(kind, path) if path.is_file() else iter(())
 
 
+@checked
 def ladder_set_of_rows(
     rows: Iterable[Row | Mapping[str, Any]],
     contexts: Iterable[Mapping[str, Any]] = (),
@@ -527,6 +530,7 @@ def _located(rows: Iterable[Row | Mapping[str, Any]], name: str) -> Iterable[Row
         yield row if isinstance(row, Row) else Row(f"{name}:{number}", dict(row))
 
 
+@checked
 def write_ladder_set(
     folder: Path,
     dimensions: Sequence[Dimension],

@@ -28,6 +28,7 @@ from refladder.errors import DataError, UsageError, did_you_mean, either, option
 from refladder.files import streams
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device, open_bytes
+from refladder.files.outputs import check_own, write_run
 from refladder.files.scored_folders import finished_files
 from refladder.files.streams import is_url, list_urls, open_url
 from refladder.parsing import parse_json
@@ -476,12 +477,13 @@ def open_sink(
     source: str | None = None,
     *,
     escape_formulas: bool = False,
+    record: Mapping[str, Any] | None = None,
 ) -> Iterator[Write]:
     """Open a file or standard output and give a function `write(row, values)` that appends a row.
 
     A file appears complete if the block ends without an error, otherwise not at all. `added` are the types of columns
     after the row's; `columns` make a header even without rows; `source` is the Parquet file whose column types are
-    kept.
+    kept. A `record` of the run goes to `FILE.run.json`, and a file that another command wrote is then refused.
     """
     if isinstance(path, Collected):
         yield path.write
@@ -499,12 +501,13 @@ def open_sink(
         raise UsageError(
             f"Parquet cannot be written to standard output; give {option('out')} FILE.parquet"
         )
+    check_own(path, (record or {}).get("command"))
     with nullcontext(sys.stdout.buffer) if path == STANDARD else atomic(Path(path)) as stream:
         if form == "parquet":
             with _parquet_sink(path, stream, added, columns, source) as write:
                 yield write
         elif form == "csv":
-            yield _csv_writer(stream, added, columns, _escaped if escape_formulas else _cell)
+            yield _csv_writer(stream, added, columns, escaped if escape_formulas else _cell)
         else:
             # Parquet has dates and bytes, which become text in JSON.
             infinite: list[str] = []
@@ -518,6 +521,9 @@ def open_sink(
                 )
         if path == STANDARD:
             stream.flush()
+        else:
+            # Before the file gets its name: a run that is killed here can be made again.
+            write_run(path, record)
 
 
 def _clash(row: Row, added: Mapping[str, type]) -> UsageError:
@@ -631,7 +637,7 @@ def _cell(value: object) -> object:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _escaped(value: object) -> object:
+def escaped(value: object) -> object:
     """Return a CSV cell that no spreadsheet reads as a formula: `'` before = + - @, tab and return (OWASP)."""
     cell = _cell(value)
     if isinstance(cell, str) and cell.startswith(_FORMULA) and parse_number(cell) is None:

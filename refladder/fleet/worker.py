@@ -118,14 +118,14 @@ class Task(Scoring):
         return json.dumps(asdict(self), default=str)
 
 
-def task_of(spec: ScoreSpec, ladders: str, opened: LadderSet | None) -> Task:
-    """Return what workers need to score the files of a run; they find the set, which is `opened` here, at `ladders`."""
+def task_of(spec: ScoreSpec, opened: LadderSet | None) -> Task:
+    """Return what workers need to score the files of a run; they open the set again, which is `opened` here."""
     asked: dict[str, Any] = {each.name: getattr(spec.asked, each.name) for each in fields(Scoring)}
     if opened is not None:
         chosen_here = choose_dimensions(opened.dimensions, spec.asked.dimensions)
         asked["dimensions"] = [dimension.name for dimension in chosen_here]
     return Task(
-        **asked | {"ladders": ladders},
+        **asked | {"ladders": str(spec.asked.ladders)},
         version="" if opened is None else opened.signature,
         source=spec.tables.source,
         folder=spec.tables.out,
@@ -241,7 +241,6 @@ class Worker:
             opened.store or False,
             price_of=lambda *_: price,
             budget=self._budget,
-            notify=Silent().notice,
         )
         self._opened = False
         self._told: dict[str, float] = {}

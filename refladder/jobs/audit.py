@@ -16,30 +16,29 @@ from refladder.errors import UsageError, option, plural
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.jobs.certify import (
     RungsSpec,
+    asking_of,
     lengths_of,
     set_questions,
     verdict_arrays,
 )
 from refladder.methods.measures import share_of
-from refladder.prompts import check_folder
 from refladder.records import WIN
 from refladder.scoring.asker import outcome_probabilities
 from refladder.scoring.columns import has_low_mass
-from refladder.scoring.modes import mode_of
 from refladder.scoring.question import Side, comparison_of, rung_id, rung_side
+from refladder.settings import chosen
 from refladder.trust import certificate as trust
 from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
 
     from refladder.events import Events
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
     from refladder.session import Session
-    from refladder.settings import Asking
+    from refladder.settings import Given
 
 ALL = "all"
 NEUTRAL = "This is the end of the text."
@@ -59,19 +58,12 @@ class Figure(NamedTuple):
     of: int
 
 
-def audit_spec(
-    ladders: str | Path | LadderSet,
-    asking: Asking,
-    *,
-    contexts: int | None = None,
-    seed: int = 0,
-) -> RungsSpec:
+def spec_of(given: Given) -> RungsSpec:
     """Return the settings for the rungs of a set, or of some contexts of it."""
-    mode_of(asking.answers)
-    if asking.prompts is not None:
-        check_folder(asking.prompts)
+    asking, ladders = asking_of(given), given["ladders"]
     opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
-    return RungsSpec(ladders=sample(opened, contexts, seed), asking=asking)
+    drawn = sample(opened, given["contexts"], given["seed"])
+    return chosen(RungsSpec, {**given, "ladders": drawn, "asking": asking})
 
 
 def rehearse(spec: RungsSpec, session: Session) -> int:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UsageError, option, plural
+from refladder.errors import DataError, UsageError, either, option, plural
 from refladder.files.jsonl import read_bytes, write_json
 from refladder.files.ladder_sets import (
     CERTIFICATE,
@@ -25,24 +26,23 @@ from refladder.jobs.mend import Mender
 from refladder.loaders.data import Data
 from refladder.loaders.fields import row_id
 from refladder.parsing import parse_json
-from refladder.prompts import load_template
+from refladder.prompts import check_folder, load_template
 from refladder.records import DOCUMENT, Sampling, Shared, digest_of
 from refladder.session import copied
-from refladder.settings import Asking
+from refladder.settings import Asking, BuildSpec, chosen
 from refladder.synth import build_ladders, name_subjects
 from refladder.synth.checks import letters_of
 from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Context, Ladder, LadderFailure, Progress
     from refladder.session import Session
-    from refladder.settings import BuildSpec
+    from refladder.settings import Given
 
 log = logging.getLogger(__name__)
 STOCK = "writer builtin: its sentences are stock and know nothing of your table; its ladders only try commands out"
@@ -109,26 +109,44 @@ class BuildReport:
         ]
 
 
-def follow_set(
-    spec: BuildSpec, table: object, columns: Mapping[str, str] | None
-) -> tuple[Data, BuildSpec]:
-    """Return the data of a table for the set in the folder, and settings with those of the set."""
-    ladders = open_to_add(spec.folder)
-    data = Data(table, ladders.task, dimensions=ladders.dimensions, columns=columns)
-    drawn = (each.recipe.sampling for each in ladders.ladders.values())
-    sampling = next(filter(None, drawn), Sampling())
-    writer, options = spec.writer, spec.writer_options
-    if writer is None:
-        writer, its = _writer_of(spec.folder)
-        options = options or its
-    return data, replace(
-        spec,
-        adds=ladders,
-        rungs=ladders.rungs,
-        sampling=sampling,
-        writer=writer,
-        writer_options=options,
-    )
+def spec_of(given: Given, data: Data | None, folder: Path, events: Events) -> BuildSpec:
+    """Return the settings for the ladders of data in a folder, or of the new contexts of the table `add`.
+
+    With `add`, writer, rungs and sampling are those of the set in the folder.
+    """
+    if given["prompts"] is not None:
+        check_folder(Path(given["prompts"]))
+    of_set: dict[str, Any] = {}
+    if given["add"] is not None:
+        ladders = open_to_add(folder)
+        columns = given["columns"]
+        data = Data(given["add"], ladders.task, dimensions=ladders.dimensions, columns=columns)
+        drawn = (each.recipe.sampling for each in ladders.ladders.values())
+        sampling = next(filter(None, drawn), Sampling())
+        of_set = {"adds": ladders, "rungs": ladders.rungs, "sampling": sampling}
+        if given["writer"] is None:
+            writer, options = _writer_of(folder)
+            of_set |= {"writer": writer, "writer_options": given["writer_options"] or options}
+    if data is None:
+        raise UsageError(
+            either(
+                "name a benchmark or your table (BENCHMARK), or a table with --add",
+                "data is missing; give a table or a benchmark, or a table with add",
+            )
+        )
+    shared, human = given["shared"], given["human"]
+    contexts, dimensions = data.contexts(shared=shared is not None)
+    described = {
+        "folder": folder,
+        "contexts": contexts,
+        "dimensions": dimensions,
+        "human": None if human is None else read_human_rungs(str(human)),
+        "shared": shared is not None,
+    }
+    spec = chosen(BuildSpec, {**given, **described, **of_set})
+    if shared is not None:
+        spec = replace(spec, contexts=draw_anchors(contexts, shared, spec.sampling))
+    return replace(spec, writer=_chosen_writer(spec, events, own=data.is_table()))
 
 
 def _writer_of(folder: Path) -> tuple[str | None, Mapping[str, object]]:
@@ -144,22 +162,8 @@ def _writer_of(folder: Path) -> tuple[str | None, Mapping[str, object]]:
     return options["writer"], given
 
 
-def with_contexts(
-    spec: BuildSpec, data: Data, shared: int | None, human: str | Path | None
-) -> BuildSpec:
-    """Return settings with the contexts of data, the anchors among them, and the rungs that people wrote."""
-    contexts, dimensions = data.contexts(shared=shared is not None)
-    return replace(
-        spec,
-        contexts=contexts if shared is None else draw_anchors(contexts, shared, spec.sampling),
-        dimensions=dimensions,
-        human=None if human is None else read_human_rungs(str(human)),
-        shared=shared is not None,
-    )
-
-
-def chosen_writer(spec: BuildSpec, notify: Callable[[str], object], *, own: bool) -> str | Backend:
-    """Return the writer; a table of the user's own needs a name, and `notify` says what the built-in one is."""
+def _chosen_writer(spec: BuildSpec, events: Events, *, own: bool) -> str | Backend:
+    """Return the writer; a table of the user's own needs a name, and a notice says what the built-in one is."""
     new = new_contexts(spec)
     unnamed = spec.shared and any(each.task == DOCUMENT and not each.text for each in new)
     by_people = sum(map(len, (spec.human or {}).values()))
@@ -171,7 +175,7 @@ def chosen_writer(spec: BuildSpec, notify: Callable[[str], object], *, own: bool
             "such as `refladder score TABLE --ladders general/reply`"
         )
     if needed and spec.writer == "builtin":
-        notify(STOCK)
+        events.notice(STOCK, once=True)
     return "builtin" if spec.writer is None else spec.writer
 
 

@@ -30,6 +30,8 @@ from refladder.trust.threshold import (
     looks_random,
     lower_bound,
     naive_candidate,
+    strict_bounds,
+    strictly_precise,
     unit_sums,
     walk_certainty,
 )
@@ -90,13 +92,23 @@ def earlier_threshold(out: Path) -> Threshold | None:
 
 
 def _looks(
-    earlier: Threshold | None, pool: Pool, table: LabelledTable, promise: Promise
-) -> tuple[Look, ...]:
-    """Return the looks of an earlier file with this one as the last: one more at these scores, unless all is as before."""
+    earlier: Threshold | None, pool: Pool, table: LabelledTable, promise: Promise, units: IntArray
+) -> tuple[tuple[Look, ...], bool]:
+    """Return the looks of an earlier file with this one as the last, and whether this one counts.
+
+    It is one more at these scores, unless all is as before, or an earlier run of the same promise had too few labels.
+    """
     condition = None if table.good is None else table.good.text
     labels = sorted((row.digests, str(row.label)) for row in pool.marked)
-    whole = repr((promise.precision, promise.recall, promise.sure, condition, pool.unit, labels))
-    digest = hashlib.blake2b(whole.encode(), digest_size=6).hexdigest()
+    asked: tuple[object, ...] = (
+        promise.precision, promise.recall, promise.sure, condition, pool.unit,
+        *(["strict"] if promise.strict else []),
+    )  # fmt: skip
+    # A look at too few labels is known by its promise alone: more labels do not make another one of it.
+    whole, none = (
+        hashlib.blake2b(repr(each).encode(), digest_size=6).hexdigest()
+        for each in ((*asked, labels), asked)
+    )
     number, others = promise.look, []
     for look in () if earlier is None else earlier.looks:
         if (look.column, look.label, scale_of(look.signature)) == (
@@ -104,17 +116,18 @@ def _looks(
             table.label,
             scale_of(pool.signature),
         ):
-            number = look.number + (look.digest != digest)
+            number = look.number + (look.digest not in {whole, none})
         else:
             others.append(look)
+    spent = replace(promise, look=number).could_pass(units)
     this = Look(
         column=table.by,
         signature=pool.signature,
         label=table.label or "",
         number=number,
-        digest=digest,
+        digest=whole if spent else none,
     )
-    return (*others, this)
+    return (*others, this), spent
 
 
 class Sample(NamedTuple):
@@ -155,9 +168,15 @@ def calibrate(
         raise UsageError(
             "all labels are of rows above a score, so they cannot show recall; label rows of all scores"
         )
+    if promise.strict and pool.unit == "row":
+        raise UsageError(
+            f"{option('strict')} is about contexts that mislead the judge as a whole, and the units are rows; leave it "
+            f"out, or give {option('unit')} context"
+        )
     sample = sampled(pool, table)
     path, levels, good, units = sample.path, sample.levels, sample.good, sample.units
     positions, none = pool.labelled[sample.inside], len(path.cutoffs)
+    looks, spent = _looks(earlier, pool, table, promise, units)
     record = Threshold(
         column=table.by,
         cutoff=None,
@@ -175,20 +194,31 @@ def calibrate(
         used=pool.used,
         version=__version__,
         unit=pool.unit,
-        looks=_looks(earlier, pool, table, promise),
+        looks=looks,
     )
     promise = replace(promise, look=record.look)
     above, bad = path.counts(levels), counts(path, levels, ~good)
     worth = counted(unit_sums(levels, np.where(good, none, levels), units, none))
-    chosen = int(promise.choose(path, levels, good, units))
+    sure = promise.certainty(promise.look)
+    strict = _strict_sums(pool, sample) if promise.strict else None
+    seed = int(record.looks[-1].digest, 16)
+    if strict is None:
+        chosen = int(promise.choose(path, levels, good, units))
+    else:
+        chosen = strictly_precise(*strict, promise.share, sure, seed=seed)
     if promise.precision is not None:
         naive = int(naive_candidate(above, bad, promise.share))
     else:
         reached = np.flatnonzero(above - bad >= promise.share * good.sum() - 1e-9)
         naive = int(reached[0]) if good.any() else -1
-    sure = promise.certainty(promise.look)
-    steps = _steps(path, above, bad, worth, walk_certainty(sure))
-    advice = _advice(promise, pool, sample, chosen)
+    walk = walk_certainty(sure)
+    lows = (
+        lower_bound(worth.bad, worth.rows, walk, worth.allow)
+        if strict is None
+        else strict_bounds(*strict, walk, seed)
+    )
+    steps = _steps(path, above, bad, worth, lows)
+    advice = None if promise.strict else _advice(promise, pool, sample, chosen, record.look + spent)
     labels_needed = None if advice is None else advice.labels
     units_needed = None if advice is None else advice.units
     if chosen >= 0:
@@ -206,10 +236,13 @@ def calibrate(
         if labelled_all
         else (None, None, [])
     )
-    notes = _notes(pool, table.good, good, positions, effective=float(worth.rows[-1]))
+    notes = _notes(
+        pool, table.good, good, positions, effective=float(worth.rows[-1]), strict=promise.strict
+    )
     return Calibration(
         threshold=record,
         promise=promise,
+        spent=spent,
         steps=steps,
         chosen=chosen if chosen >= 0 else None,
         naive=naive if naive >= 0 else None,
@@ -219,14 +252,32 @@ def calibrate(
         rows_left=None if advice is None else advice.left,
         possible=chosen >= 0 or (advice is not None and advice.possible),
         tested_first=last
+        and strict is None
         and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.allow)),
         auc=area_under_curve(pool.scores[positions], good),
-        surface=_surface(pool, sample.inside, good, promise),
+        surface=None if promise.strict else _surface(pool, sample.inside, good, promise),
         rate=rate,
         powered=powered,
         unscored=pool.unscored,
+        units=len(np.unique(units)),
         notes=(*pool.notes, *notes, *more),
     )
+
+
+def _strict_sums(pool: Pool, sample: Sample) -> tuple[FloatArray, FloatArray, IntArray]:
+    """Return what `strict_bounds` takes: labelled rows of contexts, the bad ones, and the most rows of a context."""
+    path = sample.path
+    number = np.unique(sample.units, return_inverse=True)[1]
+    rows, bad = (
+        path.counts(
+            np.where(
+                number == np.arange(number.max() + 1)[:, np.newaxis], levels, len(path.cutoffs)
+            )
+        )
+        for levels in (sample.levels, np.where(sample.good, len(path.cutoffs), sample.levels))
+    )
+    most = [int(np.bincount(pool.units[pool.scores >= cutoff]).max()) for cutoff in path.cutoffs]
+    return rows.astype(np.float64), bad.astype(np.float64), np.array(most, dtype=np.int64)
 
 
 def _without_labels(table: LabelledTable) -> DataError:
@@ -241,9 +292,8 @@ def _without_labels(table: LabelledTable) -> DataError:
 
 
 def _steps(
-    path: Candidates, above: IntArray, bad: IntArray, worth: Counted, sure: float
+    path: Candidates, above: IntArray, bad: IntArray, worth: Counted, lows: FloatArray
 ) -> tuple[Step, ...]:
-    lows = lower_bound(worth.bad, worth.rows, sure, worth.allow)
     return tuple(
         Step(
             cutoff=float(path.cutoffs[number]),
@@ -284,8 +334,8 @@ def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArra
     return part * rows, part * part * squares + part * (1 - part) * rows
 
 
-def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Further | None:
-    """Return the fewest further labels that would do at the next look if all are good; None if that is unlikely.
+def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int, look: int) -> Further | None:
+    """Return the fewest further labels that would do at a `look` if all are good; None if that is unlikely.
 
     Cut-offs with enough unlabelled rows come first.
     """
@@ -299,7 +349,7 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Furthe
         looser = [last] if chosen < 0 else []
     found = []
     for candidate in looser:
-        needed = _fewest(promise, pool, sample, candidate, chosen)
+        needed = _fewest(replace(promise, look=look), pool, sample, candidate, chosen)
         if needed is not None:
             left = levels <= candidate
             possible = needed[0] <= left.sum() and needed[1] <= len(np.unique(units[left]))
@@ -312,7 +362,7 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int) -> Furthe
 def _fewest(
     promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen: int
 ) -> tuple[int, int] | None:
-    """Return the fewest labels and units above one candidate; None if that many good labels are unlikely after those so far.
+    """Return the fewest labels and units above a candidate for its look; None if these good labels are unlikely.
 
     Labels of rows above a candidate show nothing about looser ones, which are left out.
     """
@@ -331,7 +381,7 @@ def _fewest(
     def grown(units: int) -> UnitSums:
         return sums.with_more(units, rows, squares, bad, worth.alike)
 
-    units = least(lambda units: int(promise.chosen(grown(units), promise.look + 1)) > chosen)
+    units = least(lambda units: int(promise.chosen(grown(units), promise.look)) > chosen)
     if promise.recall is None:
         have = float(worth.rows[-1])
         fine = have - float(worth.bad[-1])
@@ -373,9 +423,15 @@ def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -
 
 
 def _notes(
-    pool: Pool, condition: Good, good: BoolArray, positions: IntArray, *, effective: float
+    pool: Pool,
+    condition: Good,
+    good: BoolArray,
+    positions: IntArray,
+    *,
+    effective: float,
+    strict: bool,
 ) -> list[str]:
-    notes = []
+    notes = condition.notes(pool.labels)
     if not good.any():
         values = [value for value in pool.labels if not isinstance(value, str)]
         between = f": they are between {min(values):g} and {max(values):g}" if values else ""
@@ -396,7 +452,7 @@ def _notes(
             f"the {len(good):,} labels are of {plural(contexts, 'context')} and taken as rows that were drawn one "
             "by one; the promise does not hold if contexts were drawn, with several rows each"
         )
-    elif contexts < len(good):
+    elif contexts < len(good) and not strict:
         worth = (
             f"and count as {effective:.0f} that were drawn one by one"
             if effective
@@ -404,7 +460,8 @@ def _notes(
         )
         notes.append(
             f"the {len(good):,} labels are of {plural(contexts, 'context')}, {worth}; the test is approximate, and "
-            f"needs {LEAST_UNITS} contexts above a cut-off"
+            f"needs {LEAST_UNITS} contexts above a cut-off. A kind of context rarer than 1 in {contexts:,} that fools the "
+            f"judge as a whole is not covered: label one row of each context, or use {option('strict')}"
         )
     if not looks_random(pool.scores[positions], pool.scores[_reached(pool)]):
         notes.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,19 @@ from refladder.errors import UsageError, option, plural
 from refladder.report.promise_tables import rate_words, steps_table
 from refladder.report.results import Shown
 from refladder.trust.threshold import (
+    EXACT,
+    LEAST_UNITS,
+    MID_P,
+    STRICT_DRAWS,
+    Allowance,
     certainty,
     check_promise,
     counted,
+    passes,
     surely_complete,
     surely_precise,
     unit_sums,
+    walk_certainty,
 )
 
 if TYPE_CHECKING:
@@ -32,12 +40,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """A promised precision or recall with probability `sure`; `look` counts looks."""
+    """A promised precision or recall with probability `sure`; `look` counts looks.
+
+    A `strict` precision also holds where a rare kind of context, which the labels may not have, is wholly bad.
+    """
 
     precision: float | None = None
     recall: float | None = None
     sure: float = 0.9
     look: int = 1
+    strict: bool = False
 
     def __post_init__(self) -> None:
         precision = option("precision")
@@ -46,6 +58,10 @@ class Promise:
                 f"give what to promise: either {precision} or {option('recall')}, such as {precision} 0.9"
             )
         check_promise(self.share, self.sure)
+        if self.strict and self.recall is not None:
+            raise UsageError(
+                f"{option('strict')} is about {precision}; leave out {option('recall')}"
+            )
 
     @property
     def share(self) -> float:
@@ -71,6 +87,25 @@ class Promise:
             return unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none)
         return unit_sums(levels, np.where(good, none, levels), units, none)
 
+    def could_pass(self, units: IntArray) -> bool:
+        """Return whether labels of these units, shape (labels,), could make the promise if they were the best ones.
+
+        They could not if they are too few for independent ones that are all good, or of too few units. That looks at no
+        label, so nothing of 1 - sure is spent.
+        """
+        sure = self.certainty(self.look)
+        if self.recall is None:
+            sure = walk_certainty(sure)
+        number = len(np.unique(units))
+        if self.strict:
+            # Five standard errors more, because the p-value is an estimate from draws.
+            return bool(self.share**number <= 1 - sure + 5 * math.sqrt((1 - sure) / STRICT_DRAWS))
+        several = number < len(units)
+        allow = Allowance(math.inf, MID_P) if several else EXACT
+        return bool(passes(0, len(units), self.share, sure, allow)) and not (
+            several and number < LEAST_UNITS
+        )
+
     def chosen(self, sums: UnitSums, look: int) -> IntArray:
         """Return the candidate that is promised at a look, or -1."""
         sure = self.certainty(look)
@@ -94,19 +129,21 @@ class Surface:
 class Calibration(Shown):
     """The result of `calibrate`.
 
-    `threshold` is the file's record. `steps` are the candidates, strictest first, and `chosen` the number of the
+    `threshold` is the file's record. `units` are labelled contexts or rows. `spent` says whether this was a look: too
+    few labels for any cut-off are none. `steps` are the candidates, strictest first, and `chosen` the number of the
     promised one, None where it is refused; `naive` that of the cut-off without a promise. `labels_needed` more labels
     of rows that reach `lowest` would do at the next look if none of them is bad (with `recall`: more labels of good
     rows), and `units_needed` of what was drawn to be labelled, with as many labelled rows each as so far. Both are 0
     for a promise that is made. `rows_left` rows that reach `lowest` have no label; where they are too few, more rows
-    have to be scored first (`possible` is false). Where that many good labels are unlikely, `lowest` and the numbers are
-    None. `tested_first` says that all rows are kept because they passed the test before the walk. `auc` is None where
-    all labels are good or none is. `rate` and `powered` are the share of good rows among all, from the labels alone
-    and with the scores; None where that would be no such share.
+    have to be scored first (`possible` is false). Where that many good labels are unlikely, `lowest` and the numbers
+    are None. `tested_first` says that all rows are kept because they passed the test before the walk. `auc` is None
+    where all labels are good or none is. `rate` and `powered` are the share of good rows among all, from the labels
+    alone and with the scores; None where that would be no such share.
     """
 
     threshold: Threshold
     promise: Promise
+    spent: bool
     steps: tuple[Step, ...]
     chosen: int | None
     naive: int | None
@@ -121,12 +158,18 @@ class Calibration(Shown):
     rate: Rate | None
     powered: Rate | None
     unscored: int
+    units: int
     notes: tuple[str, ...]
 
     @property
     def refused(self) -> bool:
         """Return whether no cut-off can be promised."""
         return self.chosen is None
+
+    @property
+    def next_look(self) -> int:
+        """Return the number of the look that further labels would have."""
+        return self.promise.look + self.spent
 
     @property
     def surface_suffices(self) -> bool:
@@ -149,7 +192,8 @@ class Calibration(Shown):
         if record.cutoff is None:
             share = "of the good rows" if promise.recall is not None else "precision"
             refusal = f"Refused: no cut-off reaches {promise.share:g} {share} with certainty {promise.sure:g}."
-            return [*_sentences(self), f"{refusal} {_advice(self)}"]
+            advice = _strict_advice(self) if promise.strict else _advice(self)
+            return [*_sentences(self), f"{refusal} {advice}"]
         if promise.recall is not None:
             promised = f"at least {promise.share:g} of the good rows are kept."
         else:
@@ -181,10 +225,12 @@ class Calibration(Shown):
             "rows_left": self.rows_left,
             "unit": record.unit,
             "look": record.look,
+            "spent": self.spent,
             "lowest_candidate": None if self.lowest is None else self.lowest.cutoff,
             "precision": record.precision,
             "recall": record.recall,
             "sure": record.sure,
+            "strict": self.promise.strict,
             "naive": naive,
             "surface": None if surface is None else asdict(surface),
             "auc": self.auc,
@@ -203,11 +249,17 @@ def _sentences(result: Calibration) -> Iterator[str]:
     yield f"{plural(record.rows, 'row')}{missing}; {plural(record.labels, 'label')}, taken as a random sample of them"
     promise = result.promise
     this, then = (1 - promise.certainty(look) for look in (promise.look, promise.look + 1))
-    yield (
-        f"look {promise.look} at these labels: its promise may be wrong with probability {this:.3g}. Look "
-        f"{promise.look + 1} would have {then:.3g}, and so need more labels. All looks together have "
-        f"{1 - promise.sure:.3g}."
-    )
+    if result.spent:
+        yield (
+            f"look {promise.look} at these labels: its promise may be wrong with probability {this:.3g}. Look "
+            f"{promise.look + 1} would have {then:.3g}, and so need more labels. All looks together have "
+            f"{1 - promise.sure:.3g}."
+        )
+    else:
+        yield (
+            "The labels are too few for any cut-off, even if all of them were good, so this does not count as a look. "
+            f"Look {promise.look} has a probability of {this:.3g} to be wrong."
+        )
     if record.cutoff is not None:
         yield (
             f"kept: {plural(record.kept, 'row')} "
@@ -223,9 +275,9 @@ def _sentences(result: Calibration) -> Iterator[str]:
             "allowance for chance)"
         )
     yield f"AUC: {'not known, all labels are equal' if result.auc is None else f'{result.auc:.3f}'}"
-    if surface is None:
+    if surface is None and not promise.strict:
         yield "baseline without a judge: none (it needs the texts of the labelled rows, of two contexts)"
-    else:
+    elif surface is not None:
         keeps = (
             "no cut-off found" if surface.kept_share is None else f"keeps {surface.kept_share:.1%}"
         )
@@ -237,6 +289,20 @@ def _sentences(result: Calibration) -> Iterator[str]:
         scores = "" if result.powered is None else f"; with the scores {rate_words(result.powered)}"
         rows = "rows with a score" if result.unscored else "rows"
         yield f"good among all {rows}: {rate_words(result.rate)}{scores}"
+
+
+def _strict_advice(result: Calibration) -> str:
+    """Return what a strict promise needs at least."""
+    promise, strict = result.promise, option("strict")
+    now, error = (
+        1 - walk_certainty(promise.certainty(look)) for look in (promise.look, result.next_look)
+    )
+    most = now ** (1 / result.units)
+    contexts = math.ceil(math.log(error) / math.log(promise.share))
+    return (
+        f"With {plural(result.units, 'labelled context')}, {strict} can promise {most:.3g} at most; "
+        f"{promise.share:g} needs {contexts:,} contexts or more, without a bad row."
+    )
 
 
 def _advice(result: Calibration) -> str:

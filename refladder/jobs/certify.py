@@ -35,6 +35,7 @@ from refladder.parsing import each_leaf
 from refladder.prompts import check_folder
 from refladder.ranking.bias import intransitive_triples
 from refladder.ranking.davidson import davidson
+from refladder.ranking.graph import components
 from refladder.records import OUTCOMES
 from refladder.scoring.asker import (
     Asker,
@@ -46,8 +47,13 @@ from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judge_check import judge_checks
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
-from refladder.scoring.question import comparison_of, rung_questions, rung_side
-from refladder.settings import Asking
+from refladder.scoring.question import (
+    anchors_compared,
+    comparison_of,
+    rung_questions,
+    rung_side,
+)
+from refladder.settings import Asking, Given, chosen
 from refladder.synth.checks import same_text
 from refladder.trust import certificate as trust
 from refladder.version import __version__
@@ -95,19 +101,27 @@ class RungsSpec:
             yield
 
 
-def certify_spec(ladders: str | Path | LadderSet, asking: Asking) -> RungsSpec:
+def spec_of(given: Given) -> RungsSpec:
     """Return the settings for a set without its certificate; a folder gets a new one, and a file of judgments."""
+    asking = asking_of(given)
+    ladders, folder = given["ladders"], None
+    if isinstance(ladders, LadderSet):
+        opened = replace(ladders, certificate=None)
+    else:
+        opened = load_ladders(ladders, certified=False)
+        if str(ladders) not in published_names() and Path(ladders).is_dir():
+            folder = Path(ladders)
+            asking = replace(asking, judgments=asking.judgments or folder / JUDGMENTS)
+    return chosen(RungsSpec, {**given, "ladders": opened, "asking": asking, "folder": folder})
+
+
+def asking_of(given: Given) -> Asking:
+    """Return how a judge of rungs is asked; every template of the user's folder is checked."""
+    asking = chosen(Asking, given)
     mode_of(asking.answers)
     if asking.prompts is not None:
         check_folder(asking.prompts)
-    if isinstance(ladders, LadderSet):
-        return RungsSpec(ladders=replace(ladders, certificate=None), asking=asking)
-    opened = load_ladders(ladders, certified=False)
-    path = Path(ladders)
-    if str(ladders) in published_names() or not path.is_dir():
-        return RungsSpec(ladders=opened, asking=asking)
-    asking = replace(asking, judgments=asking.judgments or path / JUDGMENTS)
-    return RungsSpec(ladders=opened, asking=asking, folder=path)
+    return asking
 
 
 def rehearse(spec: RungsSpec, session: Session) -> int:
@@ -160,18 +174,24 @@ def set_questions(ladders: LadderSet) -> list[Question]:
 
 
 def questions_across(ladders: LadderSet) -> list[Question]:
-    """Ask whether each level of an anchor is better than the one below of every other anchor, in both orders."""
+    """Ask whether each level of an anchor is better than the one below of the anchors compared with it, in both orders."""
     questions = []
     for dimension in ladders.dimensions:
         sides = {}
         for anchor in ladders.anchors:
             rungs = ladders.ladders[anchor, dimension.name].rungs
             sides[anchor] = [rung_side(rung, ladders.contexts[anchor]) for rung in rungs]
-        for upper, lower in itertools.permutations(ladders.anchors, 2):
+        for upper, lower in _directions(ladders.anchors):
             for high, low in zip(sides[upper][1:], sides[lower], strict=False):
                 questions.append(comparison_of(ladders.contexts[upper], dimension, high, low))
                 questions.append(comparison_of(ladders.contexts[upper], dimension, low, high))
     return questions
+
+
+def _directions(anchors: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the anchors of the higher and of the lower rung: both directions of each pair that is compared."""
+    pairs = set(anchors_compared(anchors))
+    return [each for each in itertools.permutations(anchors, 2) if {each, each[::-1]} & pairs]
 
 
 def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
@@ -226,11 +246,12 @@ def _certificate(
     few = 0 < len(ladders.anchors) < trust.contexts_needed(in_order.size)
     p_values = trust.sign_test(in_order, decided)
     adjusted = np.reshape(holm(p_values.ravel().tolist()), p_values.shape)
-    passed = in_order == len(ladders.anchors) if few else adjusted <= trust.ALPHA
-    levels = {
-        name: trust.level_verdicts(trust.mean_preferences(w[numbers]), steps)
-        for (name, numbers), steps in zip(members.items(), passed, strict=True)
-    }
+    needed = trust.contexts_needed(in_order.size)
+    levels = {}
+    for place, (name, numbers) in enumerate(members.items()):
+        own = w[numbers]
+        steps = trust.shown_and_untested(own, None if few else adjusted[place], needed)
+        levels[name] = trust.level_verdicts(trust.mean_preferences(own), *steps)
     rows = _ladder_rows(
         ladders, judgments, verdicts=verdicts, w=w, of_surface=of_surface, levels=levels
     )
@@ -312,10 +333,13 @@ def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) ->
     A few anchors need a share of all comparisons; of more, those that decide nothing are left out.
     """
     number = len(ladders.anchors)
-    shape = (len(ladders.dimensions), number * (number - 1), ladders.rungs - 1, 2, len(OUTCOMES))
-    in_order, decided = trust.across_anchors(
-        outcome_probabilities(judgments).reshape(shape), number
-    )
+    ordered, compared = [*itertools.permutations(ladders.anchors, 2)], _directions(ladders.anchors)
+    shape = (len(ladders.dimensions), len(ordered), ladders.rungs - 1, 2, len(OUTCOMES))
+    verdicts = np.full(shape, np.nan)
+    verdicts[:, [ordered.index(each) for each in compared]] = outcome_probabilities(
+        judgments
+    ).reshape(len(ladders.dimensions), len(compared), *shape[2:])
+    in_order, decided = trust.across_anchors(verdicts, number)
     if few:
         decided = np.where(
             np.eye(number) > 0, 0.0, 2.0 * len(ladders.dimensions) * (ladders.rungs - 1)
@@ -324,12 +348,13 @@ def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) ->
     low, high = share_intervals(rises, of).tolist()
     share = float(rises.sum() / of.sum()) if of.any() else math.nan
     refused = share < trust.LEAST_OF_FEW if few else not high >= trust.LEAST_ACROSS
+    verdict = trust.REFUSE if refused else trust.PASS
     rows = [
         {"anchor": anchor, "in_order": int(in_order[place].sum()), "of": int(decided[place].sum())}
         for place, anchor in enumerate(ladders.anchors)
     ]
     return {
-        "verdict": trust.REFUSE if refused else trust.PASS,
+        "verdict": trust.UNTESTED if number == 1 else verdict,
         **{
             name: None if math.isnan(value) else value
             for name, value in (("share", share), ("low", low), ("high", high))
@@ -389,9 +414,10 @@ def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
     settled: dict[int, str] = {}
     checked = []
     for verdict, rung in zip(verdicts, ladder.rungs, strict=True):
-        copy = verdict in {trust.PASS, trust.REFUSE} and same_text(rung.text, settled) is not None
+        judged_out = verdict in {trust.REWRITE, trust.DROP}
+        copy = not judged_out and same_text(rung.text, settled) is not None
         checked.append(trust.REWRITE if copy else verdict)
-        if checked[-1] in {trust.PASS, trust.REFUSE}:
+        if checked[-1] not in {trust.REWRITE, trust.DROP}:
             settled[rung.level] = rung.text
     return checked
 
@@ -411,7 +437,11 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Sum counts over ladders."""
     verdicts = Counter(verdict for row in rows for verdict in row["rungs"])
     counts: dict[str, Any] = {
-        "of_rungs": {verdict: verdicts[verdict] for verdict in trust.SEVERITY}
+        "of_rungs": {
+            verdict: verdicts[verdict]
+            for verdict in trust.SEVERITY
+            if verdicts[verdict] or verdict != trust.UNTESTED
+        }
     }
     for name, count in (
         ("adjacent", "in_order"),
@@ -439,20 +469,29 @@ def _means(values: FloatArray) -> list[float | None]:
 
 
 def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], float | None]:
-    """Fit Davidson strengths of the levels over all ladders, level 1 at 0, and the weight of a tie."""
+    """Fit Davidson strengths of the levels over all ladders, and the weight of a tie.
+
+    The lowest level is at 0. Only the largest group of levels that comparisons connect has strengths.
+    """
     wins, ties = np.zeros((rungs, rungs)), np.zeros((rungs, rungs))
     for number, (low, high) in enumerate(trust.rung_pairs(rungs)):
         first, second = verdicts[:, number, 0], verdicts[:, number, 1]
         wins[high, low] = np.nansum(first[:, 0]) + np.nansum(second[:, 1])
         wins[low, high] = np.nansum(first[:, 1]) + np.nansum(second[:, 0])
         ties[low, high] = ties[high, low] = np.nansum(first[:, 2]) + np.nansum(second[:, 2])
-    if not (wins + ties).any():
-        return [None] * rungs, None
+    strengths: list[float | None] = [None] * rungs
+    labels = components(rungs, np.argwhere(wins + wins.T + ties > 0))
+    (levels,) = np.nonzero(labels == np.bincount(labels).argmax())
+    if len(levels) == 1:
+        return strengths, None
+    group = np.ix_(levels, levels)
     try:
-        fit = davidson(wins, ties)
+        fit = davidson(wins[group], ties[group])
     except NotConvergedError:
-        return [None] * rungs, None
-    return [float(value) for value in fit.strengths - fit.strengths[0]], fit.ties
+        return strengths, None
+    for level, strength in zip(levels, fit.strengths - fit.strengths[0], strict=True):
+        strengths[level] = float(strength)
+    return strengths, fit.ties
 
 
 def _notes(
@@ -478,10 +517,14 @@ def _notes(
             "there are no p-values. The set passes if every step of every anchor is in order, and a level of one "
             f"anchor beats the level below of another in at least {trust.LEAST_OF_FEW:g} of the comparisons."
         )
-    few = [name for name, numbers in members.items() if len(numbers) < needed]
+    few = [
+        f"{name} {len(numbers)} of {needed}"
+        for name, numbers in members.items()
+        if len(numbers) < needed
+    ]
     if few and not anchors:
         notes.append(
-            f"{', '.join(few)}: fewer than {needed} contexts, so no sign test of {tests} can pass even if all ladders "
+            f"Too few ladders for a verdict: {', '.join(few)}. No sign test of {tests} can pass with them even if all ladders "
             "rise; build ladders for more contexts."
         )
     unfitted = [

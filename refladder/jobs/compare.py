@@ -22,7 +22,7 @@ from refladder.errors import (
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.input_rows import SYSTEM, Mapped
 from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
-from refladder.metaeval.bootstrap import LEAST_CONTEXTS, mean_difference
+from refladder.metaeval.bootstrap import LEAST_CONTEXTS, context_seed, mean_difference
 from refladder.metaeval.correction import SIGNIFICANT, holm
 from refladder.report.rendering import PlainTable, number, with_interval
 
@@ -139,7 +139,7 @@ def compare_systems(
     contexts = sorted({context for name in names for context in scores[name]})
     means = {name: _means(scores[name], contexts) for name in names}
     compared = [
-        (pair, mean_difference(means[pair[0]], means[pair[1]], seed=seed))
+        (pair, mean_difference(means[pair[0]], means[pair[1]], seed=context_seed(contexts, seed)))
         for pair in itertools.combinations(names, 2)
     ]
     adjusted = iter(holm([found.p for _, found in compared if found.p is not None]))

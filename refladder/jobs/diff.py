@@ -1,14 +1,12 @@
-"""diff: what changed between two ladder sets; memory holds digests of their texts only."""
+"""What changed between two ladder sets; memory holds digests of their texts only."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from refladder.files.ladder_sets import Checks, LadderSet, open_parts
-from refladder.files.release import Parts
+from refladder.files.ladder_sets import Checks, open_parts
 from refladder.records import digest_of
-from refladder.report.results import Shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +31,7 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference(Shown):
+class Difference:
     """What changed between two ladder sets.
 
     Attributes:
@@ -64,12 +62,8 @@ class Difference(Shown):
         """Return whether the same ladders are in another order, which changes the digest and no score."""
         return not self.ladders.any and self.digests[0] != self.digests[1]
 
-    def tables(self) -> tuple[()]:
-        """Return none: a difference is shown as lines."""
-        return ()
-
     def lines(self) -> list[str]:
-        """Return what changed, as the command prints it."""
+        """Return what changed, as a dry run of `publish` prints it."""
         lines = [
             f"{sign} {name} (digest {digest})"
             for sign, name, digest in zip("-+", self.names, self.digests, strict=True)
@@ -89,10 +83,6 @@ class Difference(Shown):
             verdict = "The sets are different scales: do not compare their scores."
         return [*lines, verdict]
 
-    def to_json(self) -> dict[str, Any]:
-        """Return a JSON object."""
-        return {**asdict(self), "same": self.same}
-
 
 def _lines(kind: str, changes: Changes) -> list[str]:
     """Return the counts of one kind of part, and the first changes."""
@@ -110,7 +100,7 @@ def _lines(kind: str, changes: Changes) -> list[str]:
         *(f"- {name}" for name in changes.removed),
         *(f"+ {name}" for name in changes.added),
     ]
-    more = [f"  and {len(lines) - _SHOWN:,} more; --json lists all"] if len(lines) > _SHOWN else []
+    more = [f"  and {len(lines) - _SHOWN:,} more"] if len(lines) > _SHOWN else []
     return [f"{kind}: {', '.join(parts)}", *(f"  {line}" for line in lines[:_SHOWN]), *more]
 
 
@@ -118,7 +108,7 @@ def _lines(kind: str, changes: Changes) -> list[str]:
 _Contents = dict[str, dict[str, dict[str, str]]]
 
 
-def compare_sets(first: str | LadderSet, second: str | LadderSet) -> Difference:
+def compare_sets(first: str, second: str) -> Difference:
     """Compare two ladder sets."""
     (name, digest, before), (other_name, other_digest, after) = _contents(first), _contents(second)
     contexts = before["contexts"], after["contexts"]
@@ -131,9 +121,9 @@ def compare_sets(first: str | LadderSet, second: str | LadderSet) -> Difference:
     )
 
 
-def _contents(given: str | LadderSet) -> tuple[str, str, _Contents]:
+def _contents(given: str) -> tuple[str, str, _Contents]:
     """Name, digest and contents of a set."""
-    parts = _parts_of(given) if isinstance(given, LadderSet) else open_parts(given)
+    parts = open_parts(given)
     digests = {context.id: context.digest for context in parts.contexts}
     checks = Checks(parts.name, parts.dimensions, {})
     ladders: dict[str, dict[str, str]] = {}
@@ -162,17 +152,6 @@ def _contents(given: str | LadderSet) -> tuple[str, str, _Contents]:
         },
     }
     return parts.name, checks.digest, contents
-
-
-def _parts_of(ladders: LadderSet) -> Parts:
-    return Parts(
-        name=ladders.name,
-        dimensions=ladders.dimensions,
-        contexts=iter(ladders.contexts.values()),
-        ladders=iter(ladders.ladders.values()),
-        failures=iter(()),
-        context_digests=dict(ladders.digests),
-    )
 
 
 def _changes(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import total
-from refladder.errors import UnknownNameError, UsageError, column_option, option, plural
+from refladder.errors import UnknownNameError, UsageError, column_option, either, option, plural
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
@@ -26,6 +26,7 @@ from refladder.metaeval.agreement import (
     evaluate_method,
     human_means,
 )
+from refladder.metaeval.bootstrap import MOST_EXACT
 from refladder.metaeval.correction import holm, permutations_for
 from refladder.metaeval.correlation import check_name
 from refladder.methods.contract import LADDER, MethodSettings
@@ -36,6 +37,8 @@ from refladder.methods.surface import BEST, MEASURES, best_name, surface_methods
 from refladder.report.cards import report_cards
 from refladder.report.charts import file_stems
 from refladder.scoring.recorded import Recorded
+from refladder.settings import Given, chosen
+from refladder.typed import checked_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -53,6 +56,7 @@ BASELINES = ("best", "all")
 BETWEEN = "between_systems"
 
 
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
     """How agreement is computed.
@@ -60,6 +64,7 @@ class Protocol:
     `levels` and `statistics` name the correlations, `constant` the convention for contexts with constant ratings or
     scores (see `refladder.metaeval.agreement.evaluate_method`). Every method is tested against the method `reference`
     with `resamples` permutations, drawn with `seed`; None chooses the number of permutations by the number of tests.
+    Up to 16 contexts have all permutations, so that their p-values are exact.
 
     `baselines` says which surface measures are shown beside the methods: `best`, the best of them as one row, or `all`.
     A surface measure that is the `reference` is shown as well. With `against_best`, every method is tested against the
@@ -130,6 +135,38 @@ class EvaluateSpec:
             raise UsageError(
                 "--score-column names a column of --scores FILE, and no file is given; add --scores FILE"
             )
+
+
+def check_given(given: Given) -> None:
+    """Check what goes together before the data are read."""
+    if given["ladders"] and given["writer"] is not None:
+        raise UsageError(
+            either(
+                "--ladders names ladders that exist, and --writer writes new ones; give one of them",
+                "ladders are a set that exists, and writer writes new ones; give one of them",
+            )
+        )
+
+
+def spec_of(
+    given: Given,
+    benchmarks: Sequence[tuple[Benchmark, Sequence[Dimension]]],
+    ladders: Sequence[str | Path | LadderSet | None],
+    recorded: Recorded | None,
+    **records: object,
+) -> EvaluateSpec:
+    """Return the settings of a run; `records` are its `settings`, `protocol` and `config`."""
+    names_backend = any(given[name] for name in ("judge", "writer", "ladders"))
+    scores_only = bool(given["scores"]) and not names_backend
+    found = {
+        "benchmarks": benchmarks,
+        "ladders": ladders,
+        "judge": recorded or given["judge"],
+        "methods": methods_to_run(given["methods"], recorded, scores_only=scores_only),
+        "scores": [str(path) for path in given["scores"]],
+        "dimensions_named": bool(given["dimensions"]),
+    }
+    return chosen(EvaluateSpec, {**given, **found, **records})
 
 
 def methods_to_run(
@@ -395,7 +432,10 @@ def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol)
             f"{benchmark.name}: some outputs have no system, so there is no correlation between systems; name the "
             "systems in a column 'system'"
         )
-    few = None if protocol.resamples is None else few_permutations(rows, protocol.resamples)
+    few = None
+    contexts = len({output.context_id for output in benchmark.outputs})
+    if protocol.resamples is not None and contexts > MOST_EXACT:
+        few = few_permutations(rows, protocol.resamples)
     return limits if few is None else [*limits, few]
 
 

@@ -38,7 +38,7 @@ def export_benchmark(
         absent.add("references")
     columns = [name for name in COLUMNS if name not in absent]
     ratings = {dimension.name: float for dimension in dimensions}
-    with open_sink(out, given, ratings, columns) as write:
+    with open_sink(out, given, ratings, columns, record={"command": "export"}) as write:
         for number, output in enumerate(benchmark.outputs, start=1):
             context = contexts[output.context_id]
             fields: dict[str, Any] = {

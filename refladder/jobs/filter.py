@@ -86,21 +86,16 @@ class Condition(Filtering):
         return {*self.scores, "signature", *([self.per] if self.per else [])}
 
 
-def read_threshold(threshold: object) -> Threshold:
-    """Return a threshold, or that of a file; refuse anything else that a call can be given."""
-    if isinstance(threshold, Path):
-        try:
-            return read_record(Threshold, threshold)
-        except DataError as error:
-            if not threshold.is_file():
-                raise
-            raise DataError(f"{error}; name a file of `refladder calibrate --out`") from error
+def read_threshold(threshold: Path | Threshold) -> Threshold:
+    """Return a threshold, or that of a file."""
     if isinstance(threshold, Threshold):
         return threshold
-    found, given = type(threshold).__name__, option("threshold")
-    if hasattr(threshold, "threshold"):
-        raise UsageError(f"{given}: found {found}; give its `.threshold`")
-    raise UsageError(f"{given}: found {found}; give the `.threshold` of `calibrate`, or its file")
+    try:
+        return read_record(Threshold, threshold)
+    except DataError as error:
+        if not threshold.is_file():
+            raise
+        raise DataError(f"{error}; name a file of `refladder calibrate --out`") from error
 
 
 def promised_condition(threshold: Path | Threshold) -> Condition:
@@ -315,9 +310,12 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
             )
         best = _best_rows(source, form, condition) if selects else None
 
+        renamed = [f"{field}={name}" for field, name in mapped_columns(named).items()]
+        record = {"command": "filter", "options": {"column": renamed}}
+
         def sink(path: str) -> Write:
             like = replace(tables, source=source, given=form, out=path)
-            return stack.enter_context(table_sink(like, {}, columns))
+            return stack.enter_context(table_sink(like, {}, columns, record))
 
         passed = sink(tables.out)
         failed = sink(asked.rejected) if asked.rejected is not None else _drop

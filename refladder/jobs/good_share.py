@@ -168,7 +168,7 @@ def kept_rate(pool: Pool, table: LabelledTable, threshold: Threshold) -> KeptRat
     fresh = np.array([used.isdisjoint(row.digests) for row in pool.marked], dtype=np.bool_)
     chosen = fresh & kept[pool.labelled]
     good = pool.good(table.good)[chosen]
-    notes = _notes(used, pool)
+    notes = [*([] if table.good is None else table.good.notes(pool.labels)), *_notes(used, pool)]
     rate = powered = None
     if len(good):
         rate, powered, more = good_shares(pool, good, chosen, kept, pool.scores)

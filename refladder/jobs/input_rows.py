@@ -283,14 +283,23 @@ def _first(names: Collection[str]) -> str:
 
 
 def table_sink(
-    tables: Tables, added: Mapping[str, type], columns: Sequence[str] | None
+    tables: Tables,
+    added: Mapping[str, type],
+    columns: Sequence[str] | None,
+    record: Mapping[str, Any] | None = None,
 ) -> AbstractContextManager[Write]:
-    """Open the output of a job whose rows are those of its table, with columns added."""
+    """Open the output of a job whose rows are those of its table, with columns added; `record` as in `open_sink`."""
     form = format_of(tables.source, tables.given)
     like = tables.source if form == "parquet" else None
     form_out = tables.out_format or standard_form(tables.out, form)
     return open_sink(
-        tables.out, form_out, added, columns, like, escape_formulas=tables.escape_formulas
+        tables.out,
+        form_out,
+        added,
+        columns,
+        like,
+        escape_formulas=tables.escape_formulas,
+        record=record,
     )
 
 

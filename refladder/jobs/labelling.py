@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import heapq
 import itertools
 import math
 import operator
-import random
 import re
 from array import array
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
@@ -20,14 +21,16 @@ from refladder.jobs.input_rows import Mapped
 from refladder.jobs.scored_tables import mapped_columns, reported
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
-from refladder.records import same_scale
+from refladder.records import digest_of, same_scale
+from refladder.settings import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
-    from refladder.records import Progress
+    from refladder.records import Progress, Threshold
+    from refladder.settings import Given
 
 # Texts that are measured for the surface baseline, besides those with labels.
 SAMPLED = 2000
@@ -68,6 +71,29 @@ class Good:
         if value is None or value == "" or value != value:  # noqa: PLR0124
             return None
         return str(value).lower() if type(value) is bool else str(value)
+
+    def notes(self, labels: Sequence[float | str]) -> list[str]:
+        """Return which words are labels, how many rows have each, and which are probably slips of one word."""
+        if self.number is not None:
+            return []
+        counts = sorted(Counter(map(str, labels)).items())
+        words = [
+            f"{word!r} {count:,}{' (good)' if good else ''}"
+            for (word, count), good in zip(
+                counts, self.meets([word for word, _ in counts]), strict=True
+            )
+        ]
+        notes = [f"labels: {', '.join(words)}"]
+        alike: dict[str, list[str]] = {}
+        for word, _ in counts:
+            alike.setdefault(word.strip().casefold(), []).append(word)
+        notes += [
+            f"{' and '.join(map(repr, each))} differ in case or spaces only, and count as different labels; write them "
+            "alike if this is a slip"
+            for each in alike.values()
+            if len(each) > 1
+        ]
+        return notes
 
     def meets(self, labels: Sequence[float | str]) -> BoolArray:
         """Return which labels meet the condition."""
@@ -117,6 +143,18 @@ class LabelledTable:
             "signature",
             *self.columns.values(),
         }
+
+
+def table_of(given: Given, threshold: Threshold | None = None) -> LabelledTable:
+    """Return the labelled table of a command or a call; scores and unit are those of a threshold, if there is one."""
+    good = given.get("good")
+    found = {
+        "source": str(given.get("table") or ""),
+        "by": (given["by"] or "") if threshold is None else threshold.column,
+        "good": None if good is None else Good(good),
+        "unit": given.get("unit") or (threshold.unit if threshold else None),
+    }
+    return chosen(LabelledTable, {**given, **found})
 
 
 class Texts(NamedTuple):
@@ -262,9 +300,9 @@ class _Reader:
         self.with_context = False
         # By their key.
         self.marked: dict[tuple[str, ...], Labelled] = {}
-        self.sample: list[Texts] = []
-        self.with_text = 0
-        self.random = random.Random(0)  # noqa: S311  a sample for a table, no secret
+        # A heap of the rows with the greatest places: a random sample.
+        self.sample: list[tuple[str, Texts]] = []
+        self.copies: Counter[str] = Counter()
         self.signature: str | None = None
         # The first row with scores.
         self.first: str | None = None
@@ -420,21 +458,26 @@ class _Reader:
         )
 
     def _texts(self, row: Row, position: int) -> Texts | None:
-        """Return the texts of a row, if it has any; they may enter the random sample of all rows (reservoir sampling)."""
+        """Return the texts of a row, if it has any; they may enter the random sample of all rows."""
         text = row.fields.get("output")
         if type(text) is not str:
             return None
         context = row.fields.get("context")
         texts = Texts(position, context if type(context) is str else "", text)
-        self.with_text += 1
-        drawn = (
-            len(self.sample)
-            if self.with_text <= SAMPLED
-            else int(self.random.random() * self.with_text)
-        )
-        if drawn < SAMPLED:
-            self.sample[drawn : drawn + 1] = [texts]
+        heapq.heappush(self.sample, (self._place(row), texts))
+        if len(self.sample) > SAMPLED:
+            heapq.heappop(self.sample)
         return texts
+
+    def _place(self, row: Row) -> str:
+        """Return a random text for a row, the same for any order of the rows."""
+        cells = row.fields
+        place = digest_of(*(str(cells.get(name)) for name in (*_NAMES, *_IDS[-1], self.table.by)))
+        if not any(cells.get(name) for name in _NAMES):
+            # Copies of a row have places of their own, or a sample would hold all of them or none.
+            self.copies[place] += 1
+            place = digest_of(place, str(self.copies[place]))
+        return place
 
     def _pool(self, lowest: float | None) -> Pool:
         if self.table.unit == "context" and not self.with_context and len(self.row_numbers):
@@ -462,7 +505,7 @@ class _Reader:
             signature=self.signature,
             lowest=lowest,
             unscored=self.unscored,
-            sample=self.sample,
+            sample=[texts for _, texts in self.sample],
             notes=self.notes,
         )
 

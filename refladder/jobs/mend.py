@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, plural
 from refladder.files.ladder_sets import certificate_digest, ladder_set, of_whole_anchors
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.records import LadderFailure, digest_of
 from refladder.settings import Asking
 from refladder.synth import build_ladders
-from refladder.trust.certificate import DROP, REWRITE
+from refladder.trust.certificate import DROP, REWRITE, UNTESTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +49,8 @@ class Mender:
         """Return ladders that the judge finds in order, the failures with those of the others, and the certificate.
 
         A set is one scale, so all ladders keep the same levels: a level is dropped only if it is to be dropped on every
-        dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept.
+        dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept, and
+        nothing is repaired if they leave a level untested.
         """
         current = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
         if not current:
@@ -60,6 +61,15 @@ class Mender:
         asking = Asking(judgments=self.spec.folder / JUDGMENTS, prompts=self.spec.prompts)
         asker = open_asker(opened, self.judge, asking)
         certificate = certify(opened, asker, self.progress)
+        before = {name: certificate["counts"][name] for name in ("judgments", "unparsed")}
+        if before["unparsed"] and _untested(certificate):
+            certificate["built"] = dict.fromkeys(("rounds", "rewritten", "dropped", "failed"), 0)
+            certificate["notes"].append(
+                f"{before['unparsed']:,} of {plural(before['judgments'], 'judgment')} are unparsed, so no rung was "
+                "written anew and no level dropped; ask the judge again, or another one."
+            )
+            certificate["digest"] = certificate_digest(certificate)
+            return list(current.values()), list(failures), certificate
         rewritten: set[tuple[Key, int]] = set()
         rounds = 0
         while rounds < ROUNDS and (wanted := self._to_rewrite(certificate)):
@@ -86,6 +96,7 @@ class Mender:
             "failed": len(failed),
         }
         if rewritten or dropped or failed:
+            certificate["built"]["before"] = before
             figures = "p-values describe a selection and are too small"
             certificate["notes"].append(
                 "The same judge chose the rungs of this set, so its "
@@ -177,6 +188,15 @@ def _out_of_order(certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
             ]
         )
     }
+
+
+def _untested(certificate: Mapping[str, Any]) -> bool:
+    """Return whether nothing can be said of some level."""
+    return any(
+        level["verdict"] == UNTESTED
+        for dimension in certificate["dimensions"]
+        for level in dimension["levels"]
+    )
 
 
 def _failure(ladder: Ladder, levels: Sequence[int], asker: Asker) -> LadderFailure:

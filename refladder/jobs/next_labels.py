@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import betainc
 
-from refladder.errors import DataError, NoRowsError, UsageError, either
+from refladder.errors import DataError, NoRowsError, UsageError, either, plural
+from refladder.files.outputs import NEXT_STEP, holds_data
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate, further_units, sampled
 from refladder.jobs.labelling import id_columns, named, open_pool, sampled_above
 from refladder.report.promise_tables import Batch, plan_table
 from refladder.report.results import Shown
-from refladder.trust.threshold import Counted, counted, lower_bound, passes, walk_certainty
+from refladder.trust.threshold import (
+    Counted,
+    certainty,
+    counted,
+    least,
+    lower_bound,
+    passes,
+    walk_certainty,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from refladder.arrays import FloatArray
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
     from refladder.jobs.labelling import LabelledTable, Pool
     from refladder.report.promise_tables import Step
     from refladder.report.rendering import PlainTable
-    from refladder.trust.threshold import UnitSums
+    from refladder.trust.threshold import Candidates, UnitSums
 
 BATCHES = (20, 50, 100, 200)
 _SHOWN = ("context_id", "system", "context", "output")
@@ -43,10 +53,23 @@ class PlanSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Needed:
+    """Labels of all rows with which a cut-off can be promised at the first look, if as many are above it as expected.
+
+    It keeps the share `kept` of the rows. The numbers are for no bad label above it, and for one.
+    """
+
+    kept: float
+    none_bad: int
+    one_bad: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LabelPlan(Shown):
     """The plan: `batches`, the `lowest` candidate above which rows are drawn (None: all rows), and `drawn` rows.
 
-    `precision` and `sure` are the promise that it is about.
+    `precision` and `sure` are the promise that it is about, and `unit` is what is drawn. `needed` is what the first look
+    needs for cut-offs that keep about half and a quarter of the rows, empty where there are labels already.
     """
 
     batches: tuple[Batch, ...]
@@ -56,6 +79,23 @@ class LabelPlan(Shown):
     notes: tuple[str, ...]
     precision: float
     sure: float
+    unit: Literal["row", "context"]
+    needed: tuple[Needed, ...]
+
+    def lines(self) -> list[str]:
+        """Return what the first look needs."""
+        if not self.needed:
+            return []
+        shares = [
+            f"about {each.none_bad:,} labels for a cut-off that keeps {each.kept:.0%} of the rows ({each.one_bad:,} if one "
+            "label above it is bad)"
+            for each in self.needed
+        ]
+        drawn = "different contexts" if self.unit == "context" else "rows"
+        needs = f"The first look needs {', and '.join(shares)}, of {drawn} drawn at random."
+        first, second = (1 - certainty(self.sure, look) for look in (1, 2))
+        costs = f"the first may be wrong with probability {first:.3g}, and the second with {second:.3g}."
+        return [needs, f"Label them all before the first look. Each look costs: {costs}"]
 
     def tables(self) -> list[PlainTable]:
         """Return the table of what more labels can promise."""
@@ -71,7 +111,8 @@ def run(spec: PlanSpec, events: Events) -> LabelPlan:
     table, pool = open_pool(spec.table, events)
     plan, drawn = plan_labels(pool, table, spec.promise)
     if spec.out is not None:
-        _write_rows(replace(spec, table=table), spec.out, plan, drawn)
+        more = _write_rows(replace(spec, table=table), spec.out, plan, drawn)
+        plan = replace(plan, notes=(*plan.notes, *more))
     return plan
 
 
@@ -92,7 +133,7 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
     drawn = np.random.default_rng(len(pool.labelled)).permutation(np.flatnonzero(reached))[
         : BATCHES[-1]
     ]
-    sure = walk_certainty(promise.certainty(1 if result is None else result.promise.look + 1))
+    sure = walk_certainty(promise.certainty(1 if result is None else result.next_look))
     sample = sampled(pool, table)
     candidate = (
         len(sample.path.cutoffs) - 1
@@ -111,8 +152,26 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
         notes=tuple(pool.notes),
         precision=promise.precision,
         sure=promise.sure,
+        unit=pool.unit,
+        needed=() if result else _needed(sample.path, promise.precision, sure),
     )
     return plan, pool.row_numbers[drawn].tolist()
+
+
+def _needed(path: Candidates, precision: float, sure: float) -> tuple[Needed, ...]:
+    """Return the labels needed for the loosest cut-offs that keep at most a half and a quarter of the rows."""
+
+    def above(bad: int) -> int:
+        return least(lambda labels: bool(passes(min(bad, labels), labels, precision, sure)))
+
+    shares = path.rows / path.total
+    kept = [float(shares[shares <= most].max()) for most in (0.5, 0.25) if (shares <= most).any()]
+    return tuple(
+        Needed(
+            kept=share, none_bad=math.ceil(above(0) / share), one_bad=math.ceil(above(1) / share)
+        )
+        for share in dict.fromkeys(kept)
+    )
 
 
 def _batch(
@@ -150,8 +209,13 @@ def _batch(
     )
 
 
-def _write_rows(spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Collection[int]) -> None:
-    """Write the drawn rows in random order, without their scores, which would influence people."""
+def _write_rows(
+    spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Collection[int]
+) -> list[str]:
+    """Write the drawn rows in random order, without their scores, which would influence people.
+
+    Rows of an earlier plan in the file stay first if a person has filled a cell of theirs; returns what to say of them.
+    """
     source, label = spec.table.source, spec.table.label
     if read_once(source):
         both = either("--plan with --out reads SCORED", "out reads the table")
@@ -170,7 +234,37 @@ def _write_rows(spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Collecti
     lowest = None if plan.lowest is None else plan.lowest.cutoff
     beside = {**labels, sampled_above(spec.table.by): lowest}
     header, form = [*shown, *beside], standard_form(str(out), "csv")
+    filled, added = _filled_rows(out, header, label or "label")
+    header += added
+    known = {tuple(str(row.fields.get(name)) for name in ids) for row in filled}
+    new = [
+        row for _, row in chosen if tuple(str(row.fields.get(name)) for name in ids) not in known
+    ]
     with open_sink(str(out), form, {}, header, escape_formulas=spec.escape_formulas) as write:
-        for _, row in chosen:
+        for row in filled:
+            write(Row(row.where, {column: row.fields.get(column) for column in header}))
+        for row in new:
             fields = {column: row.fields.get(column) for column in shown}
-            write(Row(row.where, {**fields, **beside}))
+            write(Row(row.where, {**fields, **beside, **dict.fromkeys(added)}))
+    if not filled:
+        return []
+    stay = (
+        f"{plural(len(filled), 'row')} with a label or another cell that was filled in stay first"
+    )
+    return [f"{out}: {stay}; {plural(len(new), 'row')} to label follow"]
+
+
+def _filled_rows(out: Path, header: Sequence[str], label: str) -> tuple[list[Row], list[str]]:
+    """Return the rows of an earlier plan in which a person has filled a cell, and the columns that people added."""
+    if not holds_data(out):
+        return [], []
+    rows = read_rows(str(out))
+    columns = rows.columns() or []
+    if missing := [name for name in header if name not in columns]:
+        raise UsageError(
+            f"{out}: exists, and it is not a plan with these columns (no column {missing[0]!r}); {NEXT_STEP}"
+        )
+    added = [name for name in columns if name not in header]
+    typed = [label, *added]
+    filled = [row for row in rows if any(row.fields.get(name) not in {None, ""} for name in typed)]
+    return filled, added

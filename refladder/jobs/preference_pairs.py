@@ -140,7 +140,14 @@ def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
             _texts, path, form, mapped, contexts, report.column, mix=asked.mix
         )
         pairs = _choose(texts(), report, margin, per_context)
-        sink = open_sink(out, form_out, NUMBERS, TEXTS, escape_formulas=tables.escape_formulas)
+        sink = open_sink(
+            out,
+            form_out,
+            NUMBERS,
+            TEXTS,
+            escape_formulas=tables.escape_formulas,
+            record={"command": "pairs"},
+        )
         write = stack.enter_context(sink)
         progress = stack.enter_context(events.progress("pairing"))
         _write_pairs(

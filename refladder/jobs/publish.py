@@ -11,10 +11,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError, option, plural
+from refladder.errors import DataError, RefladderError, UsageError, option, plural
 from refladder.files import hub
 from refladder.files.jsonl import atomic
 from refladder.files.release import MANIFEST, manifest_bytes
+from refladder.jobs.diff import compare_sets
 from refladder.jobs.staging import Staged, stage
 from refladder.report.dataset_card import merged_card
 from refladder.version import __version__
@@ -43,6 +44,7 @@ class Publication:
         removed: paths of the last publication that are no longer there.
         card: README.md.
         notices: what the publisher should know.
+        changes: of a dry run, what differs from the published revision, as lines.
     """
 
     repository: str
@@ -52,6 +54,7 @@ class Publication:
     removed: tuple[str, ...]
     card: str
     notices: tuple[str, ...]
+    changes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return what was sent and where."""
@@ -81,7 +84,26 @@ def run(asked: Publishing, events: Events) -> Publication:
         card = merged_card(staged.facts, asked.repository, asked.tag, asked.licence, None)
         if asked.out is not None:
             _write(asked.out, _files(staged, card))
-        return _planned(asked.repository, staged, card)
+            return _planned(asked.repository, staged, card)
+        return replace(
+            _planned(asked.repository, staged, card), changes=tuple(_changes(asked, staged))
+        )
+
+
+def _changes(asked: Publishing, staged: Staged) -> list[str]:
+    """Compare the set with the published revision; without one, return the reason."""
+    try:
+        head = hub.Publisher(asked.repository, asked.endpoint).head()
+        if head.manifest is None:
+            return [f"{asked.repository} holds no ladder set yet"]
+        if head.manifest.digest == staged.facts.manifest.digest:
+            return [f"the ladders are those of hub:{asked.repository}@{head.commit}"]
+        published = f"hub:{asked.repository}@{head.commit}"
+        if asked.endpoint is not None:
+            return [f"the ladders are not those of {published}"]
+        return compare_sets(published, asked.ladders).lines()
+    except RefladderError as error:
+        return [f"not compared with a published revision: {error}"]
 
 
 def _check(asked: Publishing) -> None:

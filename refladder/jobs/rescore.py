@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError
-from refladder.files.jsonl import is_device, write_json
-from refladder.files.tables import STANDARD, Row, open_sink
+from refladder.files.tables import Row, open_sink
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import mapped_columns
 from refladder.scoring.asker import trusted
@@ -21,6 +19,7 @@ from refladder.scoring.scorer import Verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from refladder.events import Events
     from refladder.records import Judgment, Link, Run
@@ -67,9 +66,15 @@ def rescore(
     added = columns.added
     if linker is not None:
         added = {**added, **linker.added(report.signature, added)}
+    renamed = [f"{field}={name}" for field, name in names.items() if name != field]
     with (
         open_sink(
-            tables.out, tables.out_format, added, header, escape_formulas=tables.escape_formulas
+            tables.out,
+            tables.out_format,
+            added,
+            header,
+            escape_formulas=tables.escape_formulas,
+            record={"command": "rescore", "options": {"column": renamed}},
         ) as write,
         events.progress("rescoring") as progress,
     ):
@@ -99,9 +104,6 @@ def rescore(
             if progress is not None:
                 progress(report.judgments, None)
     report.reused = report.judgments
-    renamed = [f"{field}={name}" for field, name in names.items() if name != field]
-    if renamed and tables.out != STANDARD and not is_device(Path(tables.out)):
-        write_json(Path(f"{tables.out}.run.json"), {"options": {"column": renamed}})
     return report
 
 

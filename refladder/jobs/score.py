@@ -19,7 +19,7 @@ from refladder.errors import (
     option,
     plural,
 )
-from refladder.files.jsonl import is_device, is_unicode, write_json
+from refladder.files.jsonl import is_device, is_unicode
 from refladder.files.ladder_sets import (
     LadderSet,
     choose_dimensions,
@@ -27,6 +27,7 @@ from refladder.files.ladder_sets import (
     load_ladders,
 )
 from refladder.files.locks import locked
+from refladder.files.outputs import NEXT_STEP, check_own, holds_data, record_of, write_run
 from refladder.files.tables import (
     STANDARD,
     Collected,
@@ -35,24 +36,25 @@ from refladder.files.tables import (
 from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_items
 from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
-from refladder.records import Output
-from refladder.scoring.columns import Columns, weights_for
+from refladder.records import Output, same_scale
+from refladder.scoring.columns import OVERALL, Columns, overall_column, weights_for
 from refladder.scoring.judge_check import missing_line, notice_of, prove
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
-from refladder.scoring.recorded import read_recorded
+from refladder.scoring.recorded import read_recorded, recorded_mode
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Item, LadderScorer, batches
+from refladder.settings import ScoreSpec, Scoring, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.events import Events
     from refladder.records import JudgeCheck, Progress
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.score_report import ScoreReport
     from refladder.session import Session
-    from refladder.settings import ScoreSpec, Scoring
+    from refladder.settings import Given, Tables
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,23 @@ class Prepared:
     mapped: Mapped
     recorded: Recorded | None
     rows: int | None
+
+
+def spec_of(given: Given, tables: Tables, config: Mapping[str, Any] | None) -> ScoreSpec:
+    """Return the settings of a run; judgments are stored beside an output file, if no other file is named."""
+    recorded = given["judgments_from"]
+    recorded = (recorded,) if isinstance(recorded, str | Path) else recorded or ()
+    judgments, out = given["judgments"], tables.out
+    if judgments is None and not recorded and not (out == STANDARD or isinstance(out, Collected)):
+        judgments = None if is_device(Path(out)) else f"{out}.judgments.jsonl"
+    changed = {
+        "asked": chosen(Scoring, given),
+        "tables": tables,
+        "judgments_from": tuple(map(str, recorded)),
+        "judgments": judgments,
+        "config": config,
+    }
+    return chosen(ScoreSpec, {**given, **changed})
 
 
 def run(spec: ScoreSpec, session: Session, events: Events) -> ScoreReport:
@@ -84,7 +103,12 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
     A table that can be read twice is therefore read once more than scoring needs. Without `check_rows`, the workers of
     many files check the rows.
     """
+    if spec.judgments_from:
+        mode = recorded_mode(spec.judgments_from[0])
+        spec = replace(spec, asked=replace(spec.asked, answers=mode))
     ladders = open_set(spec.asked)
+    if not spec.is_part:
+        _explain_overall(spec.asked, ladders, events)
     mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=ladders.serves_any_context)
     recorded = None
     if spec.judgments_from:
@@ -99,6 +123,16 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
         needs = mode_of(spec.asked.answers).needs_ladders
         rows = check_input(spec.tables, mapped, with_ladders, recorded, events, needs_ladders=needs)
     return Prepared(spec=spec, ladders=ladders, mapped=mapped, recorded=recorded, rows=rows)
+
+
+def _explain_overall(asked: Scoring, ladders: LadderSet, events: Events) -> None:
+    """Say which column is the weighted score, where a dimension has the name `overall`."""
+    dimensions = choose_dimensions(ladders.dimensions, asked.dimensions)
+    if len(dimensions) > 1 and (weighted := overall_column(dimensions)) != OVERALL[0]:
+        events.notice(
+            f"{OVERALL[0]} is the score on the dimension 'overall'; the weighted score is {weighted}",
+            warns=True,
+        )
 
 
 def open_set(asked: Scoring) -> LadderSet:
@@ -159,6 +193,8 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
         judge = prepared.recorded or session.open(spec.judge, spec.judge_options)
         scorer = LadderScorer(judge, prepared.ladders, spec.asked)
         columns = Columns(scorer.run, scorer.scale)
+        if not dry_run and not spec.is_part:
+            check_scored(spec, scorer.report.signature)
         checks: list[JudgeCheck] = []
         with (
             JudgmentLog(spec.judgments, scorer.run, read_only=dry_run) as log,
@@ -203,6 +239,28 @@ def _locked_files(spec: ScoreSpec) -> Iterator[None]:
         yield
 
 
+def check_scored(spec: ScoreSpec, signature: str) -> None:
+    """Check that the output is free, or holds scores that this run can make again without asking anything twice."""
+    out, judgments = spec.tables.out, spec.judgments
+    if isinstance(out, Collected) or out == STANDARD or not holds_data(out):
+        return
+    beside = judgments == Path(f"{out}.judgments.jsonl")
+    if judgments is None or not (beside and holds_data(judgments)):
+        check_own(out, "score")
+        if judgments is not None and not holds_data(judgments):
+            raise UsageError(
+                f"{out}: holds scores, and their judgments are not in {judgments}; {NEXT_STEP}"
+            )
+        record = record_of(out)
+        earlier, options = record.get("signature"), record.get("options") or {}
+        # Judgments of the same file have to be of this run, which their own check says better.
+        same_file = judgments is not None and options.get("judgments") == str(judgments)
+        if not same_file and not same_scale(earlier, signature):
+            raise UsageError(
+                f"{out}: holds scores with the signature {earlier}, and this run has {signature}; {NEXT_STEP}"
+            )
+
+
 def _context_of(item: Item) -> str | None:
     return None if item.output is None else item.output.context_id
 
@@ -223,11 +281,11 @@ def check_judge(
     two = "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
     asks_apart = scorer.ladders.ladders and session.dry_run and scorer.judge.wants_all
     if asks_apart and missing_line(scorer, prove(scorer, folder, ask=False)):
-        session.notify(two)
+        session.events.notice(two, once=True)
     try:
         checks = prove(scorer, folder, progress=progress)
     except AnswersAwaitedError:
-        session.notify(two)
+        session.events.notice(two, once=True)
         raise
     events.checked(checks)
     return checks
@@ -248,7 +306,7 @@ def write_settings(
 ) -> None:
     """Write the configuration of a run beside its output, with the signature of the scores."""
     out = spec.tables.out
-    if spec.config is None or out == STANDARD or is_device(Path(out)):
+    if spec.config is None or out == STANDARD:
         return
     found = {
         "signature": report.signature,
@@ -257,11 +315,11 @@ def write_settings(
         "below_bottom": report.below_bottom,
         **({"rung_ratings": report.rung_ratings} if report.rung_ratings else {}),
     }
-    write_json(Path(f"{out}.run.json"), {**spec.config, **found})
+    write_run(out, {**spec.config, **found})
 
 
-def text_items(spec: ScoreSpec, texts: Sequence[str]) -> list[Item]:
-    """Return texts of one context as items to score, and check them before a judge is opened."""
+def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[Item]]:
+    """Return the ladder set, and texts of one context as items to score, checked before a judge is opened."""
     ladders, context_id = open_set(spec.asked), spec.context_id
     context_ids = {context for context, _ in ladders.ladders}
     if ladders.serves_any_context:
@@ -279,15 +337,16 @@ def text_items(spec: ScoreSpec, texts: Sequence[str]) -> list[Item]:
     for number, text in enumerate(texts, start=1):
         output = Output(id=f"text {number}", context_id=context_id, system="", text=text)
         items.append(Item(Row("", {}), output if text.strip() else None, EMPTY))
-    return items
+    return ladders, items
 
 
 def score_texts(
-    spec: ScoreSpec, items: Sequence[Item], session: Session, events: Events
+    spec: ScoreSpec, ladders: LadderSet, items: Sequence[Item], session: Session, events: Events
 ) -> tuple[LadderScorer, list[dict[str, Any]]]:
     """Score texts and store nothing; return the scorer, which has the counts, and the columns of each text."""
+    _explain_overall(spec.asked, ladders, events)
     judge = session.open(spec.judge, spec.judge_options)
-    scorer = LadderScorer(judge, open_set(spec.asked), spec.asked)
+    scorer = LadderScorer(judge, ladders, spec.asked)
     report_check(scorer, session.checks_of(spec.judge), events)
     with JudgmentLog(None, scorer.run) as log:
         scores = scorer.score(items, log)

@@ -16,6 +16,7 @@ from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, chosen
+from refladder.typed import checked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,6 +60,7 @@ class Scorer:
         BackendUnavailableError: the judge cannot be opened.
     """
 
+    @checked
     def __init__(
         self,
         *,
@@ -79,7 +81,7 @@ class Scorer:
     ) -> None:
         asked = chosen(Scoring, locals())
         opened = open_set(asked)
-        self._session = Session(store)
+        self._session = Session(store, events=Log())
         self._scorer = LadderScorer(self._session.open(judge, judge_options), opened, asked)
         words = {name.replace("_", "-"): name for name in Scorer.__init__.__annotations__}
         with in_call(words):
@@ -112,11 +114,12 @@ class Scorer:
         self._scorer.judge_rungs()
         return self._scorer.report.signature
 
+    @checked
     def score(
         self,
         texts: Sequence[str | None],
         *,
-        context_id: str | int | Sequence[str | int] | None = None,
+        context_id: str | float | Sequence[str | float] | None = None,
         context: str | Sequence[str] | None = None,
         background: str | Sequence[str] = "",
         dimension: str | None = None,
@@ -144,13 +147,11 @@ class Scorer:
             UnknownNameError: no such dimension.
             BackendError: the judge failed as a whole.
         """
-        if isinstance(texts, str):
-            raise UsageError("texts must be a list of texts, found one string; put it in a list")
         if dimension is not None:
             choose_dimensions(self._scorer.dimensions, [dimension])
         if context_id is None and context is None and self.needs_contexts:
             raise UsageError("the texts have no context; give context_id=ID or context=TEXT")
-        cells: dict[str, Sequence[str | int | None]] = {"output": texts}
+        cells: dict[str, Sequence[str | float | None]] = {"output": texts}
         for name, value in (
             ("context_id", context_id),
             ("context", context),
@@ -167,6 +168,7 @@ class Scorer:
             scored = self._scorer.score(list(items(rows, mapped, check_ids=False)), log)
         return [score for row in scored for score in row if dimension in (None, score.dimension)]
 
+    @checked
     def overall(self, scores: Sequence[Score]) -> list[float | None]:
         """Return the weighted score of each text over its dimensions, between 0 and 1: the column `overall_score` of a table.
 
@@ -188,7 +190,9 @@ class Scorer:
         return self._columns.overall(rows)
 
 
-def _for_each(name: str, value: str | int | Sequence[str | int], count: int) -> list[str | int]:
+def _for_each(
+    name: str, value: str | float | Sequence[str | float], count: int
+) -> list[str | float]:
     """Return a value for every text: one for all, or those of a list."""
     if isinstance(value, str) or not isinstance(value, Sized):
         return [value] * count

@@ -18,6 +18,7 @@ from refladder.files.ladder_sets import find_folder, rated_names
 from refladder.loaders.sources import find_beside
 from refladder.records import Benchmark, Context, Dimension, Output, Rating
 from refladder.registry import Entry, find, names
+from refladder.typed import checked
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ BENCHMARKS = {
 }
 
 
+@checked
 def load_benchmark(name: str, source: str | Path | None = None, **options: object) -> Benchmark:
     """Read a benchmark: contexts, outputs of systems, and human ratings of the outputs.
 

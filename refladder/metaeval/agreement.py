@@ -12,6 +12,7 @@ import numpy as np
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
 from refladder.metaeval.bootstrap import (
+    context_seed,
     draw_swaps,
     paired_differences,
     permutation_p_value,
@@ -25,6 +26,7 @@ from refladder.metaeval.correlation import (
 )
 from refladder.metaeval.intervals import jackknife_interval, leave_out
 from refladder.metaeval.levels import Correlation, average_over_contexts, correlate_level
+from refladder.typed import checked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -181,6 +183,7 @@ def build_grid(
     )
 
 
+@checked
 def evaluate_method(
     benchmark: Benchmark,
     scores: Mapping[tuple[str, str], float | None],
@@ -209,8 +212,9 @@ def evaluate_method(
         levels: some of `within_context`, `pooled`, `between_systems`.
         statistics: some of `spearman`, `kendall`, `pearson`.
         constant: how constant contexts count within contexts: `skip`, `zero` or `one`; see `correlate_rows`.
-        resamples: number of permutations of the test, at least 1.
-        seed: seed of the permutations, which all dimensions, levels and methods share.
+        resamples: number of permutations of the test, at least 1; up to MOST_EXACT contexts have all permutations.
+        seed: seed of the permutations, which all dimensions, levels and methods share; the names of the contexts are
+            added to it.
         confidence: confidence of the intervals, between 0 and 1.
         control: output id to the length of the output (captions call it so); adds rows of statistic
             `partial_spearman` within contexts, which always skip constant contexts.
@@ -242,9 +246,12 @@ def evaluate_method(
         other_scores = [
             build_grid(benchmark.outputs, means, reference[1], name).predicted for name in chosen
         ]
-    contexts = len({output.context_id for output in benchmark.outputs})
-    weights = leave_out(contexts)
-    swaps = draw_swaps(contexts, resamples, seed)
+    contexts = list(dict.fromkeys(output.context_id for output in benchmark.outputs))
+    weights = leave_out(len(contexts))
+    # Drawn for contexts in an order of their own, so that p-values do not follow the order of the rows.
+    places = {name: place for place, name in enumerate(sorted(contexts))}
+    swaps = draw_swaps(len(contexts), resamples, context_seed(contexts, seed))
+    swaps = swaps[:, [places[name] for name in contexts]]
 
     def row(
         figure: _Figure, dimension: str, level: str, statistic: str, unscored: int

@@ -43,6 +43,7 @@ from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import DEFAULT_RULE
 from refladder.settings import LEAST_MASS
+from refladder.typed import checked_record
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -173,6 +174,7 @@ class SharedAnswers:
     )
 
 
+@checked_record
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodSettings:
     """Settings that all methods of a run share.
@@ -196,7 +198,7 @@ class MethodSettings:
     """
 
     seed: int = 0
-    writer: Judge | None = None
+    writer: Callable[[], Backend] | None = None
     ladders: str | Path | LadderSet | None = None
     rungs: int = 5
     rule: str = DEFAULT_RULE

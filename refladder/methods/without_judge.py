@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     ]
 
 NO_CHECKPOINT = "no checkpoint was named; "
-# Sentences about what went problems, each with its count.
+# Sentences about what went wrong, each with its count.
 CUT = "inputs truncated to the length that the model accepts: {:,}"
 EMPTY = "empty outputs, without a score: {:,}"
 TOO_LONG = "outputs that leave no room for their context, without a score: {:,}; use a model with a longer context"
@@ -55,7 +55,7 @@ NO_REFERENCES = (
 
 
 class TextScores(NamedTuple):
-    """A number for each text or None, and what went problems: how often, by the sentence that says it."""
+    """A number for each text or None, and what went wrong: how often, by the sentence that says it."""
 
     values: list[float | None]
     problems: Counter[str]
@@ -63,7 +63,7 @@ class TextScores(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluator:
-    """A method that is open: each of `functions` scores some dimensions. `problems` counts what went problems."""
+    """A method that is open: each of `functions` scores some dimensions. `problems` counts what went wrong."""
 
     signature: str
     functions: Sequence[tuple[Sequence[Dimension], Score]]

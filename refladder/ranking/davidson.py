@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.errors import NotConvergedError, ShapeError, UsageError
+from refladder.ranking.graph import check_connected
 
 if TYPE_CHECKING:
     from refladder.arrays import FloatArray
@@ -38,7 +39,7 @@ def davidson(wins: FloatArray, ties: FloatArray) -> Davidson:
 
     Raises:
         ShapeError: the matrices are not square, or differ in shape.
-        UsageError: a count is negative or not finite, or no pair was compared.
+        UsageError: a count is negative or not finite, or comparisons do not connect all items.
         NotConvergedError: Newton's method did not converge.
     """
     if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or wins.shape != ties.shape:
@@ -57,6 +58,7 @@ def davidson(wins: FloatArray, ties: FloatArray) -> Davidson:
         raise UsageError("no pair was compared, so there are no strengths; judge at least one pair")
     low = low[compared]
     high = high[compared]
+    check_connected(items, np.stack([low, high], axis=1))
     counts = counts[compared] + PRIOR / 3
     # The log-weight of each outcome is linear in (strengths, ln nu): +-h for a win and a loss, ln nu for a tie.
     identity = np.eye(items)

@@ -56,9 +56,10 @@ _AUDIT = (
 )
 VERDICTS = {
     "pass": "every level is above the one below it",
+    "untested": "too few ladders, or too many unparsed judgments, to say whether every level rises",
     "rewrite": "some levels are not clearly better than the level below; generate the rungs below again",
     "drop": "the ladders do not rise at some level",
-    "refuse": "no step is shown to rise, or nothing could be judged; do not use these ladders with this judge",
+    "refuse": "no step is shown to rise; do not use these ladders with this judge",
 }
 
 
@@ -71,7 +72,8 @@ def certificate_tables(certificate: Mapping[str, Any]) -> list[PlainTable]:
         levels = {level["level"]: level for level in dimension["levels"]}
         for step in dimension["steps"]:
             low, high = levels[step["from"]], levels[step["to"]]
-            gap = None if low["strength"] is None else high["strength"] - low["strength"]
+            ends = low["strength"], high["strength"]
+            gap = None if None in ends else ends[1] - ends[0]
             steps.append(
                 [
                     f"{dimension['dimension']} {step['from']} to {step['to']}",
@@ -126,7 +128,7 @@ def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
         f"certificate {certificate['digest']} by {certificate['judge']['fingerprint']}: {judged}",
         f"rungs: {rungs}",
     ]
-    for verdict in ("rewrite", "drop", "refuse"):
+    for verdict in ("untested", "rewrite", "drop", "refuse"):
         named = [
             f"{row['context_id']} ({row['dimension']}) rung {level}"
             for row in certificate["of_ladders"]
@@ -148,8 +150,12 @@ def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
 def sharing_lines(certificate: Mapping[str, Any]) -> list[str]:
     """Report how far the anchors of a shared set agree on its levels. If sharing is refused, name those that disagree."""
     sharing = certificate.get("sharing")
-    if sharing is None or not sharing["of"]:
-        return [] if sharing is None else ["sharing: no comparison of two anchors decides"]
+    if sharing is None:
+        return []
+    if sharing["verdict"] == "untested":
+        return ["sharing: untested, since the set has one anchor"]
+    if not sharing["of"]:
+        return ["sharing: no comparison of two anchors decides"]
     ends = "too few anchors for an interval"
     if sharing["low"] is not None:
         ends = f"95 % interval {sharing['low']:.2f} to {sharing['high']:.2f}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import re
 from typing import TYPE_CHECKING
@@ -32,9 +33,18 @@ class Log:
         log_lines(shown, logging.INFO)
         log_lines(warnings)
 
-    def notice(self, text: str, *, warns: bool = False) -> None:
-        """Log a notice; one that `warns` as a warning."""
-        log_lines([text], logging.WARNING if warns else logging.INFO)
+    def notice(self, text: str, *, warns: bool = False, once: bool = False) -> None:
+        """Log a notice; one that `warns`, or is logged `once`, as a warning."""
+        if once:
+            warn_once(text)
+        else:
+            log_lines([text], logging.WARNING if warns else logging.INFO)
+
+
+@functools.cache
+def warn_once(text: str) -> None:
+    """Log a warning that this process has not logged before."""
+    log_lines([text])
 
 
 def log_lines(lines: Iterable[str], level: int = logging.WARNING) -> None:

@@ -108,11 +108,14 @@ def json_lines(records: Iterable[DataclassInstance]) -> str:
 
 
 def csv_text(records: Sequence[Mapping[str, object]]) -> str:
-    """Write records with equal keys as CSV with a header; a missing value is an empty cell."""
+    """Write records with equal keys as CSV with a header; a missing value is an empty cell, a formula becomes text."""
+    from refladder.files.tables import escaped
+
     stream = io.StringIO(newline="")
     writer = csv.DictWriter(stream, list(records[0]), lineterminator="\n")
     writer.writeheader()
-    writer.writerows(records)
+    for record in records:
+        writer.writerow({name: escaped(value) for name, value in record.items()})
     return stream.getvalue()
 
 
@@ -120,8 +123,9 @@ def markdown(tables: Iterable[PlainTable]) -> str:
     """Write pipe tables, each under its caption and above its legend."""
 
     def line(cells: Iterable[str]) -> str:
-        escaped = [cell.replace("\\", "\\\\").replace("|", "\\|") for cell in cells]
-        return f"| {' | '.join(escaped)} |"
+        flat = (" ".join(cell.splitlines()) for cell in cells)
+        quoted = [cell.replace("\\", "\\\\").replace("|", "\\|") for cell in flat]
+        return f"| {' | '.join(quoted)} |"
 
     def text(table: PlainTable) -> str:
         rule = ["---", *["---:"] * (len(table.heads) - 1)]
@@ -203,9 +207,13 @@ def _latex_text(text: str) -> str:
     return text.replace("--", "-\u200b-").translate(_LATEX)
 
 
-def printable(text: str) -> str:
-    """Hide secrets; replace by U+FFFD what could move a cursor, break or reorder a line, or fail to be encoded."""
-    return redacted(_CONTROL.sub("\ufffd", text))
+def printable(text: str, *, hide: bool = True) -> str:
+    """Replace by U+FFFD what could move a cursor, break or reorder a line, or fail to be encoded.
+
+    Secrets are hidden, unless `hide` is false: a table of names that a user gave has none.
+    """
+    safe = _CONTROL.sub("\ufffd", text)
+    return redacted(safe) if hide else safe
 
 
 def printable_json(text: str) -> str:

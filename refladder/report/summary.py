@@ -99,8 +99,16 @@ def beyond_lines(
             beyond.append(
                 f"{texts} {'falls' if low == 1 else 'fall'} below the lowest{'' if high else ' rung'}"
             )
+        # Texts that do both, at least, where the same texts were judged at both ends.
+        both = high + low - of_high if of_high is not None and of_high == of_low else 0
+        meaning = "scores hardly distinguish such texts"
+        if both > 0:
+            do = "text does" if both == 1 else "texts do"
+            meaning = (
+                f"at least {both:,} {do} both, so the answers of the judge contradict each other"
+            )
         if beyond:
-            lines.append(f"{name}: {', '.join(beyond)}; scores hardly distinguish such texts")
+            lines.append(f"{name}: {', '.join(beyond)}; {meaning}")
     return lines
 
 

@@ -17,6 +17,7 @@ from refladder.scoring.asker import Asker
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import drawn_ladders
+from refladder.trust.certificate import ALPHA, sign_test
 from refladder.trust.rate import wilson
 
 if TYPE_CHECKING:
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
     from refladder.scoring.modes.mode import Group
     from refladder.scoring.scorer import LadderScorer
 
-# How many ladders of a dimension a pass needs to mean something.
+# From how many ladders of a dimension a pass means something and the sign test refuses.
 FEWEST = 12
 # Ladders that could be read, below which no judge is refused.
 LEAST = 5
 # Share of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1).
 NEEDED = 0.7
+_UNSHOWN = "not shown to distinguish the best rung from the worst better than chance"
 
 
 def prove(
@@ -63,7 +65,10 @@ def prove(
         for name, path in files.items()
         if path and path.exists()
     }
-    new = {name: groups for name, groups in drawn.items() if name not in known}
+    # Answers that could not be read are read again.
+    new = {
+        name: groups for name, groups in drawn.items() if name not in known or known[name].unparsed
+    }
     if ask and new:
         if progress is not None:
             groups = list(itertools.chain(*new.values()))
@@ -87,8 +92,7 @@ def prove(
         elif old:
             remedy += f"; delete the stored results ({len(old)}) in {folder} to ask again"
         raise JudgeRefusedError(
-            f"{scorer.judge.fingerprint} does not distinguish the best rung from the worst ({_counts(refused)}): "
-            f"{remedy}"
+            f"{scorer.judge.fingerprint} is {_UNSHOWN} ({_counts(refused)}): {remedy}"
         )
     return checks
 
@@ -161,13 +165,11 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     failed, too_few, doubtful = map(_counts, _failed(checks))
     warnings = []
     if failed:
-        warnings.append(
-            f"The judge does not distinguish the best rung from the worst ({failed}); its scores mean nothing."
-        )
+        warnings.append(f"The judge is {_UNSHOWN} ({failed}); do not rely on its scores.")
     if too_few:
         warnings.append(
-            f"The judge seems not to distinguish the best rung from the worst ({too_few}). It is not refused, because "
-            f"this needs {LEAST} ladders with an answer that can be read."
+            f"The judge is {_UNSHOWN} ({too_few}). It is not refused, because too few ladders have an answer that can "
+            "be read."
         )
     if doubtful:
         warnings.append(
@@ -180,18 +182,29 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
 def _failed(
     checks: Sequence[JudgeCheck],
 ) -> tuple[list[JudgeCheck], list[JudgeCheck], list[JudgeCheck]]:
-    """Return the checks that refuse a judge, those that would with more ladders, and the others without a proof."""
+    """Return the checks that refuse a judge, those with too few ladders to, and the others without a proof.
+
+    Dimensions with fewer than 12 ladders count together.
+    """
     failed: list[JudgeCheck] = []
     too_few: list[JudgeCheck] = []
     doubtful: list[JudgeCheck] = []
+    small = [check for check in checks if check.read < FEWEST]
     for check in checks:
-        together = [each for each in checks if each.shared and check.shared] or [check]
+        together = small if check in small else [check]
         read = sum(each.read for each in together)
-        _, low, high = (
-            wilson(sum(each.right for each in together), read) if read else (None, None, None)
-        )
-        if high is not None and high < NEEDED:
-            (failed if read >= LEAST else too_few).append(check)
+        right = sum(each.right for each in together)
+        _, low, high = wilson(right, read) if read else (None, None, None)
+        below = high is not None and high < NEEDED
+        # A judge that guesses is right on half of the ladders. Few ladders do not show whether it is .5 or .9.
+        p_value = sign_test(np.floor(np.array([right])), np.array([read])).item()
+        guesses = p_value > ALPHA
+        # One dimension may refuse a judge that is right on the others.
+        alone = check.read >= LEAST and check.high is not None and check.high < NEEDED
+        if alone or (read >= LEAST and below) or (read >= FEWEST and guesses):
+            failed.append(check)
+        elif below or (read >= LEAST and guesses):
+            too_few.append(check)
         elif low is None or low < NEEDED or sum(each.compared for each in together) < FEWEST:
             doubtful.append(check)
     return failed, too_few, doubtful

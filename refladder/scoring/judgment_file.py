@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import shutil
+from collections import deque
 from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -57,6 +58,8 @@ if TYPE_CHECKING:
 
     from refladder.scoring.question import Question
 
+# Part of each line of a judgment without log-probabilities.
+_NULL = b"null"
 # Lines read at a time.
 _CHUNK = 1024
 # Part of the prompts of a recipe with yes/no questions.
@@ -185,8 +188,10 @@ class JudgmentLog:
         self._early: dict[tuple[str, Comparison], Judgment] = {}
         # Judgments of the questions that are asked now.
         self._batch: list[Judgment | None] = []
-        # Judgments of the batch that are in their place in the file.
-        self._placed = 0
+        # Judgments of the batch that are in their place in the file, now and when it began.
+        self._placed = self._in_file = 0
+        # Positions in the batch whose judgments `append` gets.
+        self._waiting: deque[int] = deque()
         self._reader: IO[bytes] | None = None
         self._lock = ExitStack()
         if path is None:
@@ -293,31 +298,38 @@ class JudgmentLog:
         Their judgments go to `append`, in this order and in any number of parts. Then `answers` has those of all.
         """
         stored = self._next(questions)
-        early = [
-            self._early.get((question.key, question.comparison))
-            for question in questions[len(stored) :]
+        early = [self._early.get((question.key, question.comparison)) for question in questions]
+        self._batch = [
+            judgment if judgment is not None and judgment.logprobs is not None else read or judgment
+            for judgment, read in itertools.zip_longest(stored, early)
         ]
-        self.reused += len(questions) - early.count(None)
-        self._batch = [*stored, *early]
-        self._placed = len(stored)
-        return [
-            question
-            for question, judgment in zip(questions, self._batch, strict=True)
-            if judgment is None
-        ]
+        self._placed = self._in_file = len(stored)
+        # An answer that could not be read is asked for again, once a run.
+        self._waiting = deque(
+            position
+            for position, judgment in enumerate(self._batch)
+            if judgment is None or judgment.logprobs is None
+        )
+        self.reused += len(questions) - len(self._waiting)
+        return [questions[position] for position in self._waiting]
 
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Take the judgments of the next unanswered questions, safely on disk when this returns."""
-        new = iter(judgments)
-        position = self._placed
-        while position < len(self._batch):
-            judgment = self._batch[position] or next(new, None)
-            if judgment is None:
-                break
-            self._batch[position] = judgment
-            position += 1
-        self._store([each for each in self._batch[self._placed : position] if each is not None])
-        self._placed = position
+        read_again = []
+        for judgment in judgments:
+            position = self._waiting.popleft()
+            if self._batch[position] is None or judgment.logprobs is not None:
+                self._batch[position] = judgment
+                if position < self._in_file:
+                    read_again.append(judgment)
+        if read_again and not self._read_only:
+            self._early |= {(each.key, each.comparison): each for each in read_again}
+            self.keep(read_again)
+        end = self._waiting[0] if self._waiting else len(self._batch)
+        if end > self._placed:
+            new = [each for each in self._batch[self._placed : end] if each is not None]
+            self._store(new)
+            self._placed = end
 
     def answers(self, questions: Sequence[Question]) -> list[Judgment]:
         """Return the judgment of each of the questions that `unanswered` was given."""
@@ -359,7 +371,23 @@ class JudgmentLog:
                 self._number,
             )
         if self._path is not None and not self._read_only:
+            self._replace_unparsed(self._path)
             throw_away(_early_path(self._path))
+
+    def _replace_unparsed(self, path: Path) -> None:
+        """Put answers that were read this time into the places of those that could not be read."""
+        early = {key: each for key, each in self._early.items() if each.logprobs is not None}
+        if not early:
+            return
+        with path.open("rb") as source, atomic(path) as target:
+            target.write(source.readline())
+            for line in source:
+                # The smallest part of the lines is parsed.
+                judgment = from_line(Judgment, line.decode(), str(path)) if _NULL in line else None
+                new = None
+                if judgment is not None and judgment.logprobs is None:
+                    new = early.get((judgment.key, judgment.comparison))
+                target.write(line if new is None else to_line(new))
 
     def _store(self, judgments: Sequence[Judgment]) -> None:
         """Put judgments at the end of the file."""
@@ -384,6 +412,8 @@ class JudgmentIndex(JudgmentLog):
 
     def __init__(self, path: Path | None, run: Run, *, read_only: bool = False) -> None:
         self.judgments: dict[str, Judgment] = {}
+        # Keys of stored answers that could not be read, and that were not asked for again yet.
+        self._unparsed: set[str] = set()
         super().__init__(path, run, read_only=read_only)
         if path is None:
             return
@@ -398,6 +428,7 @@ class JudgmentIndex(JudgmentLog):
                     all_three = not rewarded and len(judgment.outcomes) == len(OUTCOMES)
                     check_outcomes(line[0], judgment, OUTCOMES if all_three else (WIN, LOSS))
                 self.judgments[judgment.key] = judgment
+        self._unparsed = {each.key for each in self.judgments.values() if each.logprobs is None}
 
     def _check_run(self, where: str, line: str) -> bool:
         stored = from_line(Run, line, where)
@@ -410,16 +441,25 @@ class JudgmentIndex(JudgmentLog):
 
     def unanswered(self, questions: Sequence[Question]) -> list[Question]:
         """Return the questions without a judgment, each key once, the questions of a context next to each other."""
-        self.reused += sum(question.key in self.judgments for question in questions)
-        new = {
-            question.key: question for question in questions if question.key not in self.judgments
-        }
+        wanted = [
+            question
+            for question in questions
+            if question.key not in self.judgments or question.key in self._unparsed
+        ]
+        self.reused += len(questions) - len(wanted)
+        new = {question.key: question for question in wanted}
         return sorted(new.values(), key=lambda question: question.context.id)
 
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Put new judgments into the index and at the end of the file, safely on disk when this returns."""
-        self._store(judgments)
-        self.judgments.update({judgment.key: judgment for judgment in judgments})
+        self._unparsed -= {judgment.key for judgment in judgments}
+        new = [
+            judgment
+            for judgment in judgments
+            if judgment.logprobs is not None or judgment.key not in self.judgments
+        ]
+        self._store(new)
+        self.judgments.update({judgment.key: judgment for judgment in new})
 
     def answers(self, questions: Sequence[Question]) -> list[Judgment]:
         """Return the judgment of each question; equal texts have one judgment."""

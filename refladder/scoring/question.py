@@ -20,7 +20,7 @@ from refladder.prompts import criterion
 from refladder.records import OUTPUT, Comparison, Context, Dimension
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Ladder, Output, Rung
@@ -41,6 +41,21 @@ def level_of(name: str) -> int | None:
     """Return the level of a rung's id, from 1, for any anchor; None for another id."""
     level = name.removeprefix(RUNG).partition("@")[0]
     return int(level) if level != name and re.fullmatch(r"[1-9]\d{0,8}", level, re.ASCII) else None
+
+
+def anchors_compared(anchors: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the pairs of anchors whose rungs are compared: each anchor with the next two, in a circle.
+
+    Of up to 3 anchors these are all pairs in both directions. Of more, a comparison of all pairs would take most of the
+    requests and show little more.
+    """
+    number = len(anchors)
+    return [
+        (anchor, anchors[(place + step) % number])
+        for place, anchor in enumerate(anchors)
+        for step in (1, 2)
+        if step % number
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

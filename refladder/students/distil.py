@@ -5,15 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import atomic
+from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import locked_folder
 from refladder.files.tables import format_of, number_in, read_rows
-from refladder.jobs.input_rows import items
+from refladder.jobs.input_rows import Mapped, items
 from refladder.jobs.labelling import LabelledTable, read_pool
 from refladder.jobs.scored_tables import read_twice
 from refladder.metaeval.correlation import correlate
@@ -27,12 +29,11 @@ from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.input_rows import Mapped
+    from refladder.settings import Given
 
 # Share of the contexts.
 HELD_OUT = 0.2
@@ -68,6 +69,17 @@ class DistilSpec:
     mapped: Mapped
     ladders: LadderSet | None
     out: Path
+
+
+def spec_of(given: Given, table: LabelledTable) -> DistilSpec:
+    """Return the settings of a student of the scores in a table."""
+    ladders = given["ladders"]
+    return DistilSpec(
+        table=table,
+        mapped=Mapped(columns=dict(given["columns"] or {})),
+        ladders=load_ladders(ladders) if isinstance(ladders, str | Path) else ladders,
+        out=Path(given["out"]),
+    )
 
 
 def run(spec: DistilSpec, events: Events) -> tuple[Distilled, list[str]]:

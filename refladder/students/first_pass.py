@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from refladder.errors import UsageError, option
 from refladder.files.locks import locked
 from refladder.files.tables import STANDARD, Collected
 from refladder.jobs.input_rows import Mapped, check_input, open_items
-from refladder.jobs.score import write_settings
+from refladder.jobs.score import check_scored, write_settings
 from refladder.records import is_shared
 from refladder.scoring.score_report import ScoreReport
 
@@ -101,6 +102,8 @@ def run(
     out = spec.tables.out
     with nullcontext() if out == STANDARD or isinstance(out, Collected) else locked(Path(out)):
         report = ScoreReport(signature=student.signature)
+        if not spec.is_part:
+            check_scored(replace(spec, judgments=None), student.signature)
         added = estimate_columns(student)
         with (
             open_items(spec.tables, mapped, added) as (read, write),

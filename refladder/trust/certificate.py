@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from refladder.arrays import BoolArray, FloatArray
 
-PASS, REWRITE, DROP, REFUSE = "pass", "rewrite", "drop", "refuse"
+PASS, UNTESTED, REWRITE, DROP, REFUSE = "pass", "untested", "rewrite", "drop", "refuse"
 # The mildest first.
-SEVERITY = PASS, REWRITE, DROP, REFUSE
+SEVERITY = PASS, UNTESTED, REWRITE, DROP, REFUSE
 # Error of all sign tests of a set together.
 ALPHA = 0.05
 # A share of levels above those of other anchors that is surely less refuses a shared set.
@@ -166,24 +166,47 @@ def contexts_needed(tests: int) -> int:
     return max(1, math.ceil(math.log2(tests / ALPHA)))
 
 
-def level_verdicts(means: FloatArray, passed: BoolArray) -> list[str]:
+def shown_and_untested(
+    w: FloatArray, p_values: FloatArray | None, needed: int
+) -> tuple[BoolArray, BoolArray]:
+    """Return the steps that are shown to rise, and those of which nothing can be said: shape (N - 1,) each.
+
+    Nothing can be said of a step that is unparsed in more than half of the ladders, nor of one that did not pass although
+    all of fewer than `needed` ladders are in order.
+
+    Args:
+        w: shape (ladders, N, N).
+        p_values: shape (N - 1,), corrected; None without a test: then each judged ladder must be in order.
+        needed: from `contexts_needed`.
+    """
+    judged = (~np.isnan(np.diagonal(w, offset=1, axis1=1, axis2=2))).sum(axis=0)
+    unread: BoolArray = 2 * judged < len(w)
+    faultless: BoolArray = steps_in_order(w)[0] == judged
+    shown: BoolArray = (faultless if p_values is None else p_values <= ALPHA) & ~unread
+    return shown, unread | (faultless & (judged < needed) & ~shown)
+
+
+def level_verdicts(means: FloatArray, passed: BoolArray, untested: BoolArray) -> list[str]:
     """Return a verdict for each level of a dimension, over all of its ladders.
 
     pass: the steps to its neighbours pass. rewrite: a step is not shown to rise, and on average the level is on the
-    rising chain. drop: a step is not shown to rise, and the level is not on that chain. refuse, for every level: no step
-    passes, so there is no scale.
+    rising chain. drop: a step is not shown to rise, and the level is not on that chain. untested: nothing can be said of a
+    step. refuse, for every other level: no step passes, so there is no scale.
 
     Args:
         means: shape (N, N), from `mean_preferences`.
-        passed: shape (N - 1,), whether each step is shown to rise.
+        passed: shape (N - 1,), whether each step is shown to rise, from `shown_and_untested`.
+        untested: shape (N - 1,), whether nothing can be said of it.
     """
-    if not passed.any():
-        return [REFUSE] * (len(passed) + 1)
     chain = rising_chain(means)
     verdicts = []
     for level in range(len(means)):
         around = passed[max(level - 1, 0) : level + 1]
-        if around.all():
+        if untested[max(level - 1, 0) : level + 1].any():
+            verdicts.append(UNTESTED)
+        elif not passed.any():
+            verdicts.append(REFUSE)
+        elif around.all():
             verdicts.append(PASS)
         else:
             verdicts.append(REWRITE if chain[level] else DROP)
@@ -194,7 +217,7 @@ def rung_verdicts(w: FloatArray, levels: Sequence[str]) -> list[str]:
     """Return a verdict for each rung of one ladder.
 
     pass: it is on the rising chain of its ladder. rewrite: it is not. drop: it is not, and its level is to be dropped.
-    refuse: a comparison with a neighbour could not be parsed, so nothing can be said.
+    untested: it is not, and nothing can be said of its level. refuse: a comparison with a neighbour could not be parsed.
 
     Args:
         w: shape (N, N).
@@ -209,7 +232,7 @@ def rung_verdicts(w: FloatArray, levels: Sequence[str]) -> list[str]:
         elif chain[level]:
             verdicts.append(PASS)
         else:
-            verdicts.append(DROP if levels[level] == DROP else REWRITE)
+            verdicts.append(levels[level] if levels[level] in {DROP, UNTESTED} else REWRITE)
     return verdicts
 
 

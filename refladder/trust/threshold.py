@@ -42,6 +42,10 @@ KEEP_ALL = 0.1
 _UNKNOWN = 6
 # Further looks have the error of the 30th, which is one in some billions.
 _HALF, _LOOKS = 0.5, 30
+# Draws of weights for `strict_bounds`, and how many are held at once.
+STRICT_DRAWS, _AT_ONCE = 4000, 100
+# The part of a bad label that tests add where contexts have several rows.
+MID_P = 0.5
 # Probabilities that differ by less are equal: rounding must not turn a passing test into a failure.
 _EQUAL = 1e-12
 
@@ -250,7 +254,7 @@ def counted(sums: UnitSums) -> Counted:
     effect = np.where((size > 1) & (n < LEAST_UNITS * size), np.inf, effect)
     whole = np.maximum(size[..., -1:], 1)
     freedom = np.where(whole > 1, np.maximum(n[..., -1:] / whole - 1, _HALF), np.inf)
-    return Counted(n / effect, b / effect, Allowance(freedom, np.maximum(_HALF, 1 / whole)), alike)
+    return Counted(n / effect, b / effect, Allowance(freedom, np.maximum(MID_P, 1 / whole)), alike)
 
 
 def spread(sums: UnitSums) -> FloatArray:
@@ -400,6 +404,52 @@ def surely_complete(
     skipped = ~passes(0 * np.asarray(missed), good, recall, sure, allow)
     backwards = _last_of_run((passed | skipped)[..., ::-1], ~skipped[..., ::-1])
     return cast("IntArray", np.where(backwards < 0, -1, passed.shape[-1] - 1 - backwards))
+
+
+def strict_bounds(
+    rows: FloatArray, bad: FloatArray, most: IntArray, sure: float, seed: int
+) -> FloatArray:
+    """Return lower bounds of the precision of candidates that allow for an unseen context that is wholly bad.
+
+    Gaffke's bound on the mean over contexts of bad - (1 - q) kept rows, with exponential weights of the contexts. It is
+    written as a bound of q: the draw with weights E has the share (sum E (kept - bad)) / (sum E kept + E' most), and
+    (1 + number of shares up to q) / 4001 is the p-value of q. With equal contexts and no bad row, p is q to the power
+    of the number of contexts.
+
+    Source: Gaffke 2005, Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
+    variable; Learned-Miller and Thomas 2020, arXiv 1905.06208.
+
+    Args:
+        rows: shape (contexts, candidates), labelled rows of each context that a candidate keeps.
+        bad: the same shape, the bad ones of them.
+        most: shape (candidates,), the greatest number of rows of one context, labelled or not, that a candidate keeps.
+        sure: between 0 and 1.
+        seed: seed of the weights.
+    """
+    generator = np.random.default_rng(seed)
+    shares = []
+    for _ in range(STRICT_DRAWS // _AT_ONCE):
+        weights = generator.standard_exponential((_AT_ONCE, len(rows) + 1))
+        kept = weights[:, :-1] @ rows
+        shares.append((kept - weights[:, :-1] @ bad) / (kept + weights[:, -1:] * most))
+    place = math.floor((STRICT_DRAWS + 1) * (1 - sure) + _EQUAL) - 1
+    if place < 0:
+        return np.zeros(len(most))
+    return cast("FloatArray", np.sort(np.concatenate(shares), axis=0)[place])
+
+
+def strictly_precise(
+    rows: FloatArray, bad: FloatArray, most: IntArray, precision: float, sure: float, *, seed: int
+) -> int:
+    """Return the candidate that `surely_precise` would, by `strict_bounds`; arguments as there."""
+    check_promise(precision, sure)
+    last = strict_bounds(rows, bad, most, 1 - KEEP_ALL * (1 - sure), seed)[-1]
+    if last > precision:
+        return len(most) - 1
+    walk = walk_certainty(sure)
+    passed = strict_bounds(rows, bad, most, walk, seed) > precision
+    tested = strict_bounds(rows, 0 * bad, most, walk, seed) > precision
+    return int(_last_of_run(passed | ~tested, tested))
 
 
 def _last_of_run(passed: BoolArray, tested: BoolArray) -> IntArray:

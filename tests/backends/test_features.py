@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import pytest
@@ -62,16 +63,17 @@ def test_noise_and_broken_grammar_are_seen():
     assert features("The of baker it are").misfit > features("The baker is at work.").misfit == 0
 
 
-@pytest.mark.parametrize("text", ["", "   \n", "!!!", "🙂🙂", "{}"])
-def test_a_text_without_words_has_no_features(text):
-    assert features(text) is None
+def test_a_text_without_words_has_no_features():
+    assert [features(text) for text in ("", "   \n", "!!!", "🙂🙂", "{}")] == [None] * 5
 
 
-@pytest.mark.parametrize("context", ["", "!!!", "🙂", "{{context}}", "moss", "the of"])
-@pytest.mark.parametrize(
-    "text", ["a", "moss", "the", "I 'm", "aB" * 9, "word " * 500, "¿? ü", "今天天气很好"]
-)
-@pytest.mark.parametrize("task", ["summarization", "dialogue", "story", "data-to-text", "open"])
-def test_every_feature_lies_between_0_and_1(text, context, task):
-    found = features(text, context, context, task)
-    assert all(0 <= value <= 1 for value in found), found
+def test_every_feature_lies_between_0_and_1():
+    contexts = ["", "!!!", "🙂", "{{context}}", "moss", "the of"]
+    texts = ["a", "moss", "the", "I 'm", "aB" * 9, "word " * 500, "¿? ü", "今天天气很好"]
+    tasks = ["summarization", "dialogue", "story", "data-to-text", "open"]
+    outside = [
+        case
+        for case in itertools.product(texts, contexts, tasks)
+        if not all(0 <= value <= 1 for value in features(case[0], case[1], case[1], case[2]))
+    ]
+    assert outside == []

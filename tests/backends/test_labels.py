@@ -42,6 +42,8 @@ GRADES = tuple(map(str, range(1, 11)))
         ('```json\n{"answer": {"label": "better"}}\n```', 0),
         ("I would say: similar", 2),
         ("Better. It does not repeat itself.", 0),
+        ("Better? Yes.", 0),
+        ("Better, or at least not flat", 0),
         ("<think>Worse?</think>Similar", 2),
     ],
 )
@@ -66,6 +68,15 @@ def test_labels_in_every_dress(text, number):
         ("I do not think it is better", NEGATED),
         ("I cannot call it better", NEGATED),
         ("Better is not the word", NEGATED),
+        # a choice that is left open
+        ("Better or Similar", SEVERAL),
+        ("**Better**, or perhaps *Similar*", SEVERAL),
+        ("Better / Worse / Similar", SEVERAL),
+        ("Better, Worse, or Similar", SEVERAL),
+        ("Answer: better|worse", SEVERAL),
+        ("Better? No, Worse.", NEGATED),
+        ("Better? Hmm. Similar", SEVERAL),
+        ("Better? No.", NEGATED),
     ],
 )
 def test_what_names_no_label_says_why(text, reason):
@@ -89,6 +100,9 @@ def test_what_names_no_label_says_why(text, reason):
         # an answer that begins with a label is taken for it: the name alone was asked for
         ("Story A and Story B are equal", 0),
         ("Both Story A and Story B are good", SEVERAL),
+        ("Story A or B", SEVERAL),
+        ("Story A/Story B", SEVERAL),
+        ("Story B or a story like it", 1),
         ("Story A is not better than Story B", NEGATED),
         ("Story A isn't good", NEGATED),
         ("Not Story A", NEGATED),
@@ -165,6 +179,30 @@ def test_letters_of_a_scale(text, verdict):
 )
 def test_answers_that_were_cut_off(text, labels, verdict):
     assert label_in(text, labels, ended=False) == verdict
+
+
+@pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("I think " + "Better " * 140_000, 0),
+        ("<think>" * 140_000, NO_LABEL),
+        ("<think><reasoning>" * 50_000 + "</reasoning>Better", NO_LABEL),
+        ("```" + " " * 1_000_000 + "x", NO_LABEL),
+        ("not " * 250_000 + "say", NO_LABEL),
+        ("I say " + "no way " * 140_000 + "better", NEGATED),
+        ("Better or " + "or " * 300_000, 0),
+    ],
+    ids=["one label", "opened", "two kinds", "fence", "negations", "negated", "or"],
+)
+def test_answers_of_a_megabyte(text, verdict):
+    # A pattern that takes the square of the length needs hours.
+    assert label_in(text, LABELS) == verdict
+
+
+def test_a_megabyte_after_a_word_that_announces_a_grade():
+    text = "I score" + " " * 1_000_000
+    assert label_in(f"{text}it", GRADES) == NO_LABEL
+    assert label_in(f"{text}7", GRADES) == 6
 
 
 CHANNELS = "<|channel|>analysis<|message|>Worse?<|end|><|channel|>final<|message|>Better<|return|>"

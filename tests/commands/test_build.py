@@ -9,8 +9,9 @@ import pytest
 from json_lines import read_lines, write_lines
 
 import refladder
-from refladder import Dimension, session
+from refladder import Dimension
 from refladder.jobs.build import STOCK
+from refladder.report import log
 
 TASK = """task = "open"
 [[dimensions]]
@@ -126,7 +127,7 @@ def test_a_table_needs_a_writer_and_nothing_is_written(own, tmp_path, fails, mor
 def test_the_builtin_writer_says_what_its_sentences_are(own, command, caplog, tmp_path):
     done = command(f"{own} --writer builtin")
     assert (done.code, done.err.count(STOCK)) == (0, 1)
-    session._warn_once.cache_clear()  # as in a new process
+    log.warn_once.cache_clear()  # as in a new process
     with caplog.at_level(logging.WARNING, logger="refladder"):
         refladder.build(ROWS, task="open", dimensions=[CLARITY], rungs=2, writer="builtin")
     assert STOCK in caplog.messages

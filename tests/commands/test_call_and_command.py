@@ -69,6 +69,16 @@ def test_a_setting_has_the_default_of_the_calls(kind):
     assert checked
 
 
+def test_scorer_takes_the_settings_of_score_with_the_same_types_and_defaults():
+    mine = inspect.signature(refladder.Scorer).parameters
+    its = inspect.signature(refladder.score).parameters
+    names = {each.name for each in fields(settings.Scoring)}
+    assert set(mine) == names | {"judge", "judge_options", "store"}
+    # A student needs no ladder set, and `Scorer` takes no student.
+    assert [name for name in mine if mine[name] != its[name]] == ["ladders"]
+    assert f"{mine['ladders'].annotation} | None" == its["ladders"].annotation
+
+
 @pytest.fixture(scope="module")
 def given(tmp_path_factory):
     """The files that the commands and calls read, each made by a command."""
@@ -312,10 +322,6 @@ def test_records_of_calls_are_what_the_command_prints(given, command, tmp_path):
     assert [tuple(getattr(row, name) for name in names) for row in evaluation.rows] == [
         tuple(row[name] for name in names) for row in found if "kind" not in row
     ]
-    difference = refladder.diff("demo/story", "demo/dialogue")
-    (found,) = printed("diff demo/story demo/dialogue")
-    assert list(difference.ladders.removed) == found["ladders"]["removed"] != []
-    assert list(difference.digests) == found["digests"]
     record = refladder.link(
         given / "two.jsonl.judgments.jsonl", to=given / "scored.jsonl.judgments.jsonl"
     )

@@ -22,6 +22,7 @@ from refladder.errors import (
     in_call,
     option,
 )
+from refladder.report import log
 
 STORY = "demo/story"
 ROWS = [{"output_id": "a", "context_id": "story-01", "output": "A keeper wept."}]
@@ -178,7 +179,9 @@ def test_a_refused_promise_is_logged_and_filters_nothing(caplog):
     assert words in caplog.text
     with pytest.raises(DataError, match="the threshold: no cut-off could be promised from 6 label"):
         refladder.filter(rows, threshold=result.threshold)
-    with pytest.raises(UsageError, match=r"threshold: found Calibration; give its `\.threshold`"):
+    with pytest.raises(
+        UsageError, match=r"found an object of type Calibration; give its `\.threshold`"
+    ):
         refladder.filter(rows, threshold=result)
 
 
@@ -220,7 +223,7 @@ def test_paid_judges_have_a_store_by_default(tmp_path, monkeypatch):
 
 
 def test_the_notice_of_a_judge_is_logged_once(caplog):
-    session._warn_once.cache_clear()
+    log.warn_once.cache_clear()
     for _ in range(2):
         refladder.score(ROWS, ladders=STORY)
     (notice,) = caplog.messages

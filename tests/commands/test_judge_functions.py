@@ -193,7 +193,7 @@ NO_TEXTS = "by_length is a function that judges and writes no texts"
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"judge": 5}, "judge=5: must be a name, a backend or a function"),
+        ({"judge": 5}, "judge must be a text, a Backend or a function, found 5"),
         ({"judge": by_length, "yes_no": True}, "by_length is a function that compares two texts"),
         ({"judge": by_length, "answers": 3}, NO_TEXTS),
         (

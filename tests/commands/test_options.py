@@ -82,6 +82,7 @@ def test_a_config_file_gives_the_options_that_are_not_on_the_line(
     chosen = (stored["rule"], stored["dimension"], stored["both_orders"])
     assert chosen == ("hard-votes", ["coherence"], True)
     out.with_name(f"{out.name}.judgments.jsonl").unlink()
+    out.unlink()
     done = command(f"--config {path} score {stories} --rule ladder-sum")
     assert json.loads(done.out)["signature"].endswith("|rule:ladder-sum|least-mass:0.05")
 

@@ -130,13 +130,20 @@ def test_every_output_of_every_call_is_checked(found, files, tmp_path):
     path = tmp_path / "file.jsonl"
     path.write_text("{}\n")
     parameters = inspect.signature(found).parameters
-    needed = {each.name: "x" for each in parameters.values() if each.default is each.empty}
+    kinds = {"Mapping[str, str]": {}, "Mapping[str, str | Backend]": {}, "float": 0.5}
+    needed = {
+        each.name: kinds.get(each.annotation, "x")
+        for each in parameters.values()
+        if each.default is each.empty
+    }
     files = [(name, each) for each in files for name in {*each.names} & {*parameters}]
     checked = 0
     for output in (name for name, each in files if each.writes):
         for other, option in ((name, each) for name, each in files if each.reads):
             text = value(option, path)
             chosen = {"key": text} if option.pairs else text
+            if parameters[other].annotation.startswith("Sequence"):
+                chosen = [text]
             with pytest.raises(UsageError, match=r"must be different files$"):
                 found(**{**needed, output: path, other: chosen})
             assert path.read_text() == "{}\n"

@@ -150,7 +150,6 @@ def test_the_scored_rows_have_no_context_and_the_new_column(made):
         ),
         ("score TABLE --ladders SET --dry-run", "dry run, builtin: 906 calls"),
         ("show SET", "subject "),
-        ("diff SET SET", "ladders: 3 the same"),
         (
             "build own --source SEEDS --task-file TASK --shared 2 --writer builtin --out OUT/new --dry-run",
             "dry run, builtin: at most 10 calls",

@@ -94,6 +94,7 @@ def spent(score, tmp_path):
 
     def go(options="", **rest):
         (tmp_path / "scored.jsonl.judgments.jsonl").unlink(missing_ok=True)
+        (tmp_path / "scored.jsonl").unlink(missing_ok=True)
         done = score(f"--json {options}", **rest)
         assert done.code == 0, done.err
         return json.loads(done.out)["spent"]

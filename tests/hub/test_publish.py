@@ -224,11 +224,12 @@ def test_after_kill_9_the_old_revision_is_whole_and_the_next_run_succeeds(hub, b
     )
 
 
-def test_a_dry_run_prints_files_and_card_and_asks_nothing_of_the_hub(hub, built, command):
+def test_a_dry_run_prints_files_and_card_and_changes_nothing_on_the_hub(hub, built, command):
     folder = built(failures=[FAILURE])
     done = command(f"publish {folder} me/mine --dry-run --tag v1 --licence cc0-1.0")
     assert done.code == 0
-    assert hub.requests == []
+    assert "me/mine" not in hub.repositories
+    assert "Compared with the published revision:\nnot compared with a published" in done.out
     shards = [f"data/{name}/00000.parquet" for name in ("contexts", "failures", "ladders")]
     listed = [line.split()[0] for line in done.out.splitlines()[:5]]
     assert listed == ["README.md", *shards, "manifest.json"]
@@ -246,6 +247,17 @@ def test_a_dry_run_prints_files_and_card_and_asks_nothing_of_the_hub(hub, built,
         "refladder show hub:me/mine@v1",
     ):
         assert words in done.out, words
+
+
+def test_a_dry_run_says_what_differs_from_the_published_revision(hub, built, command):
+    address = address_of(command(f"publish {built()} me/mine --licence mit"))
+    done = command(f"publish {built()} me/mine --dry-run")
+    assert done.out.endswith(f"revision:\nthe ladders are those of {address}\n")
+    done = command("publish", built("changed", last="and nothing"), "me/mine", "--dry-run")
+    assert f"revision:\n- {address} (digest " in done.out
+    assert "ladders: 0 the same, 6 changed\n" in done.out
+    assert done.out.endswith("The sets are different scales: do not compare their scores.\n")
+    assert hub.repositories["me/mine"].branches["main"] == address.split("@")[1]
 
 
 def test_a_licence_is_asked_for_and_never_guessed(built, command):

@@ -26,6 +26,7 @@ from refladder.files.ladder_sets import (
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.jobs.link import Linker
 from refladder.records import Link, Look, Rung, Threshold, scale_of
+from refladder.report.certificate_tables import certificate_tables
 from refladder.settings import Asking
 
 
@@ -107,8 +108,14 @@ def test_a_judge_without_an_opinion_refuses(tmp_path, command):
 def test_few_contexts_cannot_pass_and_the_note_says_so():
     found = certificate_of([[0, 3, 6]] * 5)
     # 2 tests: 2^-5 * 2 = .0625 is above .05; 2^-6 * 2 = .031
-    assert found["verdict"] == "refuse"
-    assert "worth: fewer than 6 contexts" in found["notes"][0]
+    assert found["verdict"] == "untested"
+    assert found["notes"][0] == (
+        "Too few ladders for a verdict: worth 5 of 6. No sign test of 2 can pass with them even if all ladders rise; build "
+        "ladders for more contexts."
+    )
+    assert found["counts"]["of_rungs"]["pass"] == 15
+    # One ladder that falls is a finding: no step is shown to rise.
+    assert certificate_of([[6, 3, 0]] + [[0, 3, 6]] * 4)["verdict"] == "refuse"
     assert certificate_of([[0, 3, 6]] * 6)["verdict"] == "pass"
 
 
@@ -127,6 +134,26 @@ def test_what_cannot_be_parsed_is_counted_and_no_number():
     assert first["rungs"] == ["refuse", "refuse", "pass"]
     assert first["adjacent"] == {"in_order": 1, "of": 1}
     assert found["dimensions"][0]["steps"][0]["decided"] == 11
+
+
+@pytest.mark.parametrize(
+    ("level", "levels", "strengths"),
+    [
+        (3, ["pass", "untested", "untested"], [0, 1, None]),
+        (2, ["untested"] * 3, [0, None, 2]),
+        (1, ["untested", "untested", "pass"], [None, 0, 1]),
+    ],
+)
+def test_a_level_that_the_judge_never_answered_about_is_untested(level, levels, strengths):
+    broken = Comparing(unparsed=lambda *texts: any(text.endswith(f" {level}") for text in texts))
+    found = certificate_of([[0, 1, 2]] * 12, broken)
+    (dimension,) = found["dimensions"]
+    assert found["verdict"] == "untested"
+    assert [each["verdict"] for each in dimension["levels"]] == levels
+    for each, strength in zip(dimension["levels"], strengths, strict=True):
+        assert each["strength"] == (strength and pytest.approx(strength, abs=0.02))
+    assert found["counts"]["unparsed"] == 12 * 2 * 2
+    assert certificate_tables(found)
 
 
 def test_a_copy_of_a_lower_rung_is_rewritten_whatever_the_judge_says():

@@ -39,9 +39,9 @@ def test_the_difference_its_test_and_its_interval(scored):
     assert found["by"] == "quality_score"
     assert (pair["first"], pair["second"], pair["contexts"]) == ("new", "old", 12)
     assert pair["difference"] == pytest.approx((new - old).mean())
-    how = {"permutation_type": "samples", "n_resamples": 9999}
+    how = {"permutation_type": "samples", "n_resamples": np.inf}
     exact = stats.permutation_test((new, old), lambda a, b: np.mean(a - b), **how)
-    assert pair["p"] == pytest.approx(exact.pvalue, abs=0.003)  # 2^12 swaps; here 10,000 of them
+    assert pair["p"] == pytest.approx(exact.pvalue)  # all 2^12 swaps
     t = stats.ttest_rel(new, old).confidence_interval()  # nearly normal differences
     assert (pair["low"], pair["high"]) == pytest.approx((t.low, t.high), abs=0.1)
     assert pair["win_rate"] == np.mean(new > old)
@@ -55,6 +55,15 @@ def test_few_contexts_have_no_interval_and_equal_differences_neither():
     constant = mean_difference(np.arange(20.0) + 1, np.arange(20.0))
     assert constant == (1.0, None, None, constant.p, 20)
     assert mean_difference(np.full(3, np.nan), np.ones(3)) == (None, None, None, None, 0)
+
+
+def test_an_interval_is_never_shorter_than_student_t_and_stays_finite_where_systems_are_mostly_equal():
+    # Resamples of ten equal differences and their rounding errors have no variance.
+    for differences in ([0.0] * 10 + [1.0, 2.0], [0.1 + 0.2] * 10 + [0.3, 3.0]):
+        found = mean_difference(np.array(differences), np.zeros(12))
+        t = stats.ttest_1samp(differences, 0).confidence_interval()
+        assert found.low <= t.low
+        assert t.high <= found.high < found.difference + 20 * (t.high - t.low)
 
 
 def test_three_systems_are_corrected_together_and_unscored_rows_are_counted(scored, write_jsonl):
@@ -120,6 +129,22 @@ def test_tables(command, scored):
     assert r"\begin{tabular}" in command(f"{line} --format latex").out
     markdown = command(f"{line} --format markdown").out
     assert markdown.startswith("Systems by quality_score\n")
+
+
+@pytest.mark.parametrize(
+    "names", [("http://gpu1:8000", "llama@main"), ("token=x,y", "=1+1"), ("two\nlines", "a|b")]
+)
+def test_names_of_systems_stay_as_they_are(command, scored, names):
+    line = f"compare {scored(systems=names)[0]}"
+    [row] = csv.DictReader(io.StringIO(command(f"{line} --format csv").out))
+    # A spreadsheet would run a name that begins with =.
+    shown = [f"'{name}" if name.startswith("=") else name for name in names]
+    assert [row["first"], row["second"]] == shown
+    assert row["contexts"] == "12"
+    markdown = command(f"{line} --format markdown").out
+    both = " - ".join(names).replace("\n", " ").replace("|", "\\|")
+    assert f"| {both} | " in markdown
+    assert names[0].partition("\n")[0] in command(line).out
 
 
 def test_tables_that_cannot_be_compared_are_refused(scored):

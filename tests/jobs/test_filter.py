@@ -46,6 +46,12 @@ def filtered(folder, rows, asked):
     return run(asked, Tables(source=str(folder / "in.jsonl"), out=f"{folder}/out.jsonl"), Silent())
 
 
+def test_a_signature_that_is_no_text_is_another_scale(command, write_jsonl):
+    rows = [{"x_score": 1, "signature": ["q"]}, {"x_score": 2, "signature": {"a": 1}}]
+    told = command(f"filter {write_jsonl(rows)} --min x_score=1").err
+    assert "the scores in column 'x_score' are on different scales: {'a': 1} here, ['q'] in" in told
+
+
 def test_json_lines_pass_byte_for_byte(command, raw, tmp_path):
     kept, rejected, unscored = (tmp_path / name for name in ("k.jsonl", "r.jsonl", "u.jsonl"))
     files = f"--out {kept} --rejected {rejected} --unscored {unscored}"

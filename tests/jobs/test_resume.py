@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from json_lines import read_lines
 from waiting import HANG, count_lines, until
 
 import refladder
@@ -138,6 +139,64 @@ def scoring(command, write_jsonl, rows, tmp_path):
     return line, out, Path(f"{out}.judgments.jsonl")
 
 
+@pytest.mark.parametrize("options", ["--answers 1", "--answers stated"])
+def test_an_answer_that_could_not_be_read_is_read_again(
+    command, write_jsonl, rows, tmp_path, options
+):
+    folder, out = tmp_path / "answers", tmp_path / "out.jsonl"
+    line = (
+        f"score {write_jsonl(rows(2))} {LADDERS} --dimension coherence --judge openai:m {options} --any-judge "
+        f"--judge-option base_url=file:{folder} --store {tmp_path}/store.sqlite --out {out} --json"
+    )
+    text = "A: 10\nB: 20\nC: 50\nD: 70\nE: 90" if "stated" in options else "Better"
+    answers = folder / "answers.jsonl"
+    done = command(line)
+    while done.code == 4:
+        known = set()
+        if answers.exists():
+            known = {row["custom_id"] for row in read_lines(answers)}
+        asked = [
+            row["custom_id"]
+            for path in sorted(folder.glob("requests-*"))
+            for row in read_lines(path)
+        ]
+        with answers.open("a") as stream:
+            for name in asked:
+                if name not in known:
+                    stream.write(json.dumps({"custom_id": name, "text": text}) + "\n")
+        last = asked[-1]
+        # The last answer of each exchange, and so of the rows, is spoilt.
+        answers.write_text(
+            "".join(
+                json.dumps({**row, "text": "Hm." if row["custom_id"] == last else row["text"]})
+                + "\n"
+                for row in read_lines(answers)
+            )
+        )
+        done = command(line)
+    first = json.loads(done.out)
+    assert (done.code, first["unparsed"] > 0) == (3, True)
+    kept = Path(f"{out}.judgments.jsonl")
+    assert sum(row.get("logprobs", 0) is None for row in read_lines(kept)) == first["unparsed"]
+    # The same answers give the same counts; then a person corrects the line.
+    assert json.loads(command(line).out)["unparsed"] == first["unparsed"]
+    answers.write_text(answers.read_text().replace('"Hm."', json.dumps(text)))
+    done = command(line)
+    assert (done.code, json.loads(done.out)["unparsed"]) == (0, 0)
+    assert not Path(f"{kept}.unfinished").exists()
+    lines = list(read_lines(kept))
+    assert all(row["logprobs"] for row in lines[1:])
+    assert (
+        len(
+            {json.dumps([row[name] for name in ("key", "subject", "against")]) for row in lines[1:]}
+        )
+        == len(lines) - 1
+    )
+    again = out.read_bytes()
+    assert json.loads(command(line).out)["reused"] == len(lines) - 1
+    assert out.read_bytes() == again
+
+
 def test_cut_at_any_byte(command, scoring):
     line, out, kept = scoring
     whole, judged = out.read_bytes(), kept.read_bytes()
@@ -214,6 +273,10 @@ def test_a_changed_input_is_told(command, fails, scoring, write_jsonl, rows, cha
     assert told == f"refladder: {kept}:{message}: {remedy}"
     assert out.read_bytes() == before
     kept.unlink()
+    gone = f"{out}: holds scores, and their judgments are not in {kept}; name another file, or delete it"
+    assert gone in fails(2, line)
+    assert out.read_bytes() == before
+    out.unlink()
     done = command(f"{line} --json")
     assert (done.code, json.loads(done.out)["reused"]) == (0, 0)
     assert out.read_bytes() != before

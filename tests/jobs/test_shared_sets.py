@@ -30,7 +30,7 @@ from refladder.records import (
     Sampling,
     Shared,
 )
-from refladder.report.certificate_tables import certificate_tables
+from refladder.report.certificate_tables import certificate_tables, sharing_lines
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
@@ -91,8 +91,8 @@ def scored_rows(write_jsonl, tmp_path):
     """The scored rows of a table, with the notices of the run; the judge is asked about the rows alone."""
 
     class Told(Silent):
-        def notice(self, text, *, warns=False):
-            del warns
+        def notice(self, text, *, warns=False, once=False):
+            del warns, once
             notices.append(text)
 
     notices = []
@@ -402,8 +402,8 @@ def test_certificate_across_anchors_by_hand(ladders, in_order, verdict):
         (("10", "20", "30"), "pass", ["pass", "pass", "pass"]),
         # Step 2 is in order for two of three anchors: on the mean it rises.
         (("10", "30", "20"), "rewrite", ["pass", "rewrite", "rewrite"]),
-        # no step of a could be judged
-        (("10", "?", "30"), "refuse", ["refuse", "refuse", "refuse"]),
+        # No step of a could be judged: the others decide on the levels, and 8 of 12 comparisons are not enough.
+        (("10", "?", "30"), "refuse", ["pass", "pass", "pass"]),
     ],
 )
 def test_three_anchors_pass_without_a_test_where_every_step_is_in_order(of_a, verdict, levels):
@@ -425,6 +425,14 @@ def test_three_anchors_pass_without_a_test_where_every_step_is_in_order(of_a, ve
     )
     steps, _ = certificate_tables(certificate)
     assert steps.heads == ["step", "in order", "w", "surface w", "spacing", "levels"]
+
+
+def test_the_sharing_of_one_anchor_is_untested():
+    opened = shared({"a": ("10", "20", "30")})
+    certificate = certify(opened, open_asker(opened, Numbers()))
+    assert certificate["dimensions"][0]["verdict"] == "pass"
+    assert certificate["verdict"] == certificate["sharing"]["verdict"] == "untested"
+    assert sharing_lines(certificate) == ["sharing: untested, since the set has one anchor"]
 
 
 def test_six_anchors_have_sign_tests_and_comparisons_that_decide_nothing_are_left_out():

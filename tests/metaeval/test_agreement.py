@@ -170,6 +170,19 @@ def test_the_test_against_a_reference_is_the_paired_test():
     assert min(row.p_value for row in rows) < 0.02
 
 
+@pytest.mark.parametrize("contexts", [12, 30])
+def test_the_order_of_the_contexts_changes_no_p_value(contexts):
+    source = benchmark(contexts)
+    means = human_means(source.ratings)
+    first, second = (noisy_scores(seed, noise, means) for seed, noise in ((1, 1.0), (2, 1.5)))
+    turned = dataclasses.replace(source, outputs=source.outputs[::-1])
+    p_values = [
+        [row.p_value for row in evaluated(first, given, reference=("two", second))]
+        for given in (source, turned)
+    ]
+    assert p_values[0] == pytest.approx(p_values[1], abs=1e-12)
+
+
 def test_one_context_has_a_figure_and_no_interval():
     source = benchmark(contexts=1)
     rows = evaluated(noisy_scores(means=human_means(source.ratings)), source)

@@ -77,3 +77,10 @@ def test_wrong_input_is_refused():
         davidson(square - 1, square)
     with pytest.raises(UsageError, match="judge at least one pair"):
         davidson(square, square)
+
+
+def test_items_that_no_comparison_connects_have_no_strengths():
+    wins = np.zeros((3, 3))
+    wins[1, 0] = 4
+    with pytest.raises(UsageError, match="2 unconnected components"):
+        davidson(wins, np.zeros((3, 3)))

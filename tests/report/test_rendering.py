@@ -229,6 +229,7 @@ def test_csv_has_empty_cells_and_quotes():
         {"method": "c", "value": 0.5, "low": None},
     ]
     assert csv_text(records) == 'method,value,low\n"a, ""b""",,0.1\nc,0.5,\n'
+    assert csv_text([{"a": "=1+1", "b": -1.5}]) == "a,b\n'=1+1,-1.5\n"
 
 
 def test_hyphens_and_dashes_in_latex():

@@ -91,7 +91,6 @@ CALLS = {
     "compare": (compared, "Differences of the means of coherence_score"),
     "certify": (lambda: refladder.certify("demo/story"), "verdict: drop"),
     "audit": (lambda: refladder.audit("demo/story", contexts=4), "P(longer)"),
-    "diff": (lambda: refladder.diff("demo/story", "demo/dialogue"), "different scales"),
     "evaluate": (lambda: refladder.evaluate("demo/story", methods=["ladder"]), "ladder"),
     "several": (
         lambda: refladder.evaluate(["demo/story", "demo/dialogue"], methods=["ladder"]),

@@ -90,6 +90,20 @@ def test_texts_beyond_the_ladder_are_one_line_of_a_dimension(counts, line):
     assert beyond_lines(*counts) == [f"{line}; scores hardly distinguish such texts"]
 
 
+def test_texts_above_the_top_and_below_the_lowest_are_a_contradiction():
+    # 47 + 37 - 59 = 25
+    counts = {"wit": 47}, {"wit": 37}, {"wit": 59}, {"wit": 59}
+    told = (
+        "wit: 47 of 59 texts beat the top rung, 37 fall below the lowest; at least 25 texts do both, so the answers of "
+        "the judge contradict each other"
+    )
+    assert beyond_lines(*counts) == [told]
+    (line,) = beyond_lines({"wit": 9}, {"wit": 1}, {"wit": 9}, {"wit": 9})
+    assert line.endswith(
+        "at least 1 text does both, so the answers of the judge contradict each other"
+    )
+
+
 def test_the_summary_names_only_dimensions_with_texts_beyond_the_ladder():
     judged = {"wit": 4, "depth": 4, "calm": 4}
     report = ScoreReport(

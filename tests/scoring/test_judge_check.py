@@ -18,7 +18,7 @@ import refladder
 from refladder.backends import BACKENDS
 from refladder.backends.builtin import NOTICE
 from refladder.errors import JudgeRefusedError
-from refladder.records import LabelReading
+from refladder.records import JudgeCheck, LabelReading
 from refladder.registry import Entry
 from refladder.scoring.judge_check import check_lines, drawn_questions
 from refladder.scoring.modes import mode_of
@@ -31,8 +31,9 @@ BOTH = ("--ladders", "demo/story", "--judge", "rehearsed")
 COHERENCE = (*BOTH, "--dimension", "coherence")
 TEXT = ("score", "--text", ROWS[0]["output"], "--context-id", "story-01", *COHERENCE)
 SHOWN = "judge check, best rung against the worst: "
-NOT_DISTINGUISHED = "does not distinguish the best rung from the worst (coherence 0 of 12 ladders)"
-WARNING = f"The judge {NOT_DISTINGUISHED}; its scores mean nothing.\n"
+UNSHOWN = "not shown to distinguish the best rung from the worst better than chance"
+NOT_DISTINGUISHED = f"is {UNSHOWN} (coherence 0 of 12 ladders)"
+WARNING = f"The judge {NOT_DISTINGUISHED}; do not rely on its scores.\n"
 
 
 class Rehearsed(Double):
@@ -147,7 +148,7 @@ def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, score,
     made = judge(LOSS, WIN, dimension="complexity", mass=0.01)
     out = table.with_name("out.jsonl")
     assert fails(2, "score", table, *BOTH, "--no-store", "--out", out) == (
-        "refladder: rehearsed/1 does not distinguish the best rung from the worst (complexity 0 of 12 ladders): "
+        f"refladder: rehearsed/1 is {UNSHOWN} (complexity 0 of 12 ladders): "
         "`refladder certify` shows whether the judge or the ladders are at fault, and --any-judge scores anyway\n"
     )
     assert (made.ends, made.others) == (48, 0)
@@ -173,10 +174,10 @@ def test_any_judge_scores_with_a_warning_that_quiet_keeps_and_json_leaves_out(
 
 
 @pytest.mark.parametrize(
-    # wrong answers, of which a ladder has two; by hand, 5 of 12 ladders end at .680, 5.5 at .714 and 6 at .746;
-    # 11.5 of 12 begin at .699, and 12 of 12 at .758
+    # wrong answers, of which a ladder has two; P(X >= 9) of 12 at 1/2 is (220 + 66 + 12 + 1) / 4096 = .073, and of
+    # 10 (66 + 12 + 1) / 4096 = .019; 9.5 counts as 9; 11.5 of 12 begins at .699, and 12 of 12 at .758
     ("wrong", "doubtful"),
-    [(14, None), (13, True), (1, True), (0, False)],
+    [(12, None), (5, None), (4, True), (1, True), (0, False)],
 )
 def test_the_ends_of_the_interval_decide(judge, score, wrong, doubtful):
     judge(wrong=wrong)
@@ -205,23 +206,43 @@ def test_few_ladders_are_no_proof_and_fewer_than_five_refuse_no_judge(said):
     assert "The judge check is no proof (coherence 11 of 11 ladders)" in messages
     with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
         said(until_story("story-05"), Rehearsed(LOSS, WIN), **ONE)
-    # 0 of 4 ends at .490, 2 of 5 at .769 (scipy)
-    assert (
-        "The judge seems not to distinguish the best rung from the worst (coherence 0 of 4 ladders). It is not refused, "
-        "because this needs 5 ladders with an answer that can be read."
-    ) in said(until_story("story-04"), Rehearsed(LOSS, WIN), **ONE)
+    few = "It is not refused, because too few ladders have an answer that can be read."
+    # 0 of 4 ends at .490, 2.5 of 5 at .823 (scipy)
+    told = said(until_story("story-04"), Rehearsed(LOSS, WIN), **ONE)
+    assert f"The judge is {UNSHOWN} (coherence 0 of 4 ladders). {few}" in told
+    told = said(until_story("story-05"), Rehearsed(TIE, TIE), **ONE)
+    assert f"The judge is {UNSHOWN} (coherence 2.5 of 5 ladders). {few}" in told
+    # 2 of 4 ends at .850
+    assert "is no proof (coherence 2 of 4 ladders): " in said(
+        until_story("story-04"), Rehearsed(TIE, TIE), **ONE
+    )
 
 
-def test_all_dimensions_of_a_shared_set_count_together(said):
-    """3 anchors on two dimensions: 0 of 6 ladders (to .39) is refused, and 3 of 6 (.19 to .81) is not."""
-    anchors = tuple(sorted(DEMO.contexts))[:3]
-    contexts = {name: DEMO.contexts[name] for name in anchors}
-    shared = replace(until_story(anchors[-1]), contexts=contexts, anchors=anchors)
+def test_dimensions_with_few_ladders_count_together(said):
+    """0 of 6 ladders (to .39) is refused, 3 of 6 (.19 to .81) warned about, and 6 of 12 (p = .61) refused."""
+    three, six = until_story("story-03"), until_story("story-06")
     none = r"\(coherence 0 of 3 ladders, complexity 0 of 3 ladders\)"
     with pytest.raises(JudgeRefusedError, match=none):
-        said(shared, Rehearsed(LOSS, WIN))
-    half = "is no proof (coherence 0 of 3 ladders, complexity 3 of 3 ladders): "
-    assert half in said(shared, Rehearsed(LOSS, WIN, dimension="coherence"))
+        said(three, Rehearsed(LOSS, WIN))
+    five = until_story("story-05")
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
+        said(five, Rehearsed(LOSS, WIN, dimension="coherence"))
+    half = f"is {UNSHOWN} (coherence 0 of 3 ladders, complexity 3 of 3 ladders). "
+    assert half in said(three, Rehearsed(LOSS, WIN, dimension="coherence"))
+    with pytest.raises(JudgeRefusedError, match=r"0 of 6 ladders, complexity 6 of 6 ladders\)"):
+        said(six, Rehearsed(LOSS, WIN, dimension="coherence"))
+
+
+@pytest.mark.parametrize("read", [12, 16])
+def test_from_twelve_ladders_the_sign_test_of_scipy_decides(read):
+    for right in range(read + 1):
+        check = JudgeCheck(
+            judge="a/1", ladders="", template="", dimension="care", shared=False, compared=read,
+            right=right + 0.5 * (right < read), read=read, unparsed=0, low=None, high=None,
+        )  # fmt: skip
+        warnings = " ".join(check_lines([check])[1])
+        refused = binomtest(right, read, 0.5, alternative="greater").pvalue > 0.05
+        assert ("do not rely" in warnings) == refused
 
 
 def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():

@@ -167,3 +167,33 @@ def test_a_file_that_is_no_judgments_file_is_not_written_over(tmp_path):
     with pytest.raises(DataError, match=message):
         ask(path, LAMP)
     assert path.read_text() == "My notes."
+
+
+class Mute(Even):
+    """Gives no label a probability until it is told to."""
+
+    mute = True
+
+    def read_labels(self, prompts, labels):
+        readings = super().read_labels(prompts, labels)
+        return [LabelReading(reason="hm")] * len(readings) if self.mute else readings
+
+
+def test_an_unparsed_answer_is_asked_again_once_a_run_and_replaced_by_a_later_line(path):
+    backend = Mute()
+    judging = asker(backend, GRADES, path=path)
+    assert judging.ask([LAMP])[0].logprobs is None
+    judging.ask([LAMP])
+    # Not again in this run.
+    assert backend.asked == 1
+    judging = asker(backend, GRADES, path=path)
+    judging.ask([LAMP])
+    judging.ask([LAMP])
+    assert backend.asked == 2
+    # Still unparsed: nothing is added.
+    assert len(path.read_text().splitlines()) == 2
+    backend.mute = False
+    assert asker(backend, GRADES, path=path).ask([LAMP])[0].logprobs is not None
+    assert len(path.read_text().splitlines()) == 3
+    judged, judgments, reused = ask(path, LAMP)
+    assert (judged, reused, judgments[0].logprobs is None) == (0, 1, False)

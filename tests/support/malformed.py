@@ -108,7 +108,6 @@ READERS = {
     "judgments of certify": ("set/certificate.judgments.jsonl", 3, "certify {f}/set"),
     "judgments of audit": ("audit.jsonl", 3, "audit --ladders demo/story --contexts 2 --judgments {t}"),
     "set to publish": ("set/*.json*", 3, "publish {f}/set group/name --dry-run --baseline"),
-    "sets to compare": ("set/*.json*", 3, "diff {f}/set demo/story"),
     "export of a benchmark": ("hanna.csv", 1, "export hanna --source {t} --out {f}/o.jsonl"),
     "human rungs": ("human.csv", 2, "build demo/story --dimension coherence --rungs 3 --out {f}/new --human {t}"),
     "results of evaluate, reviewed": ("work/results.jsonl", 3, "review {f}/work --html {f}/page.html"),
@@ -179,7 +178,7 @@ def good_files(folder):
     for command in (
         "export demo/story --out {f}/stories.jsonl",
         f"{stories} --out {{f}}/labelled.jsonl --judgments {{f}}/first.jsonl",
-        f"{stories} --out {{f}}/o.jsonl --judgments {{f}}/second.jsonl --both-orders",
+        f"{stories} --out {{f}}/o2.jsonl --judgments {{f}}/second.jsonl --both-orders",
         f"calibrate {{f}}/labelled.jsonl {PROMISE} --label coherence --out {{f}}/threshold.json",
         "link --from {f}/first.jsonl --to {f}/second.jsonl --out {f}/link.json",
         "distil {f}/labelled.jsonl --by coherence_score --out {f}/student",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 
 import pytest
 import torch
@@ -10,6 +11,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, normalizers, pre_tokenizers, processors, trainers
 from tokenizers import models as kinds
 
+# transformers 5.24 gives every architecture one cache, and so more of them share prompts.
+ONE_CACHE = "cache" in inspect.signature(transformers.LlamaForCausalLM.forward).parameters
 TEXT = [
     "A storm closed the harbour of Lerwick on Monday. Three boats broke loose in it.",
     "Article: Reference: Target: Answer: The harbour master said that it opens again on Thursday.",

@@ -16,6 +16,7 @@ from refladder.trust.certificate import (
     rising_chain,
     rung_pairs,
     rung_verdicts,
+    shown_and_untested,
     sign_test,
     steps_in_order,
 )
@@ -116,7 +117,7 @@ def test_contexts_needed_is_the_least_number_that_can_pass():
 
 def test_level_verdicts():
     def verdicts(better, passed):
-        return level_verdicts(square(4, better), np.array(passed))
+        return level_verdicts(square(4, better), np.array(passed), np.zeros(3, dtype=bool))
 
     assert verdicts({}, [True, True, True]) == ["pass"] * 4
     # the step from level 2 to 3 rises in most ladders, without proof
@@ -126,6 +127,31 @@ def test_level_verdicts():
     swapped = verdicts({(1, 2): 0.2, (1, 3): 0.6}, [True, False, True])
     assert swapped == ["pass", "drop", "rewrite", "pass"]
     assert verdicts({}, [False, False, False]) == ["refuse"] * 4
+
+
+def test_a_level_beside_a_step_that_is_unparsed_in_most_ladders_is_untested():
+    whole, half = square(3, {}), square(3, {(1, 2): np.nan})
+    p_values = np.array([0.01, 0.01])
+    for ladders, untested in (([whole, half], False), ([whole, half, half], True)):
+        w = np.stack(ladders)
+        steps = shown_and_untested(w, p_values, 1)
+        assert [one.tolist() for one in steps] == [[True, not untested], [False, untested]]
+        verdicts = level_verdicts(mean_preferences(w), *steps)
+        assert verdicts == (["pass", "untested", "untested"] if untested else ["pass"] * 3)
+    # The second rung is above the third in the only ladder that was read: no reason to write it anew.
+    fallen = square(3, {(1, 2): 0.2})
+    assert rung_verdicts(fallen, verdicts) == ["pass", "untested", "pass"]
+
+
+def test_faultless_ladders_are_untested_where_they_are_too_few_to_pass():
+    three = np.stack([square(3, {})] * 3)
+    # 2 steps need 6 ladders: 0.5 ** 3 * 2 is .25
+    p_values = np.array([0.25, 0.25])
+    steps = shown_and_untested(three, p_values, 6)
+    assert level_verdicts(mean_preferences(three), *steps) == ["untested"] * 3
+    tied = np.stack([square(3, {(0, 1): 0.5, (1, 2): 0.5})] * 3)
+    steps = shown_and_untested(tied, p_values, 6)
+    assert level_verdicts(mean_preferences(tied), *steps) == ["refuse"] * 3
 
 
 def test_a_length_rule_climbs_either_way():

@@ -21,6 +21,8 @@ from refladder.trust.threshold import (
     naive_candidate,
     passes,
     spread,
+    strict_bounds,
+    strictly_precise,
     surely_complete,
     surely_precise,
     unit_sums,
@@ -323,3 +325,47 @@ def test_the_best_rows_are_cut_finer_where_they_have_labels():
         [0.03, 0.04, 0.05, 0.1, 0.15],
         [0.01, 0.02, 0.03, 0.04, 0.05],
     ]
+
+
+def test_the_strict_bound_without_bad_rows_is_a_power_of_the_error():
+    # With equal contexts, the p-value of q is P(E' q >= (1 - q) (E_1 + ... + E_G)) = q ** G. At .081: .73 of 8 contexts,
+    # .81 of 12, .88 of 20, .94 of 40.
+    for contexts, bound in ((8, 0.730), (12, 0.811), (20, 0.882), (40, 0.939)):
+        rows = np.full((contexts, 1), 5.0)
+        found = strict_bounds(rows, 0 * rows, np.array([5]), 0.919, seed=1)
+        assert found == pytest.approx([bound], abs=0.01)
+
+
+def test_the_strict_test_is_that_of_a_plain_program():
+    drawn = np.random.default_rng(5)
+    rows = drawn.integers(0, 6, (30, 3)).cumsum(axis=1) * 1.0
+    bad = (
+        np.minimum(drawn.integers(0, 2, (30, 3)).cumsum(axis=1), rows)
+        * (np.arange(30) < 9)[:, None]
+    )
+    most = rows.max(axis=0).astype(int)
+    bounds = strict_bounds(rows, bad, most, 0.9, seed=2)
+    for candidate, bound in enumerate(bounds):
+        for q, passed in ((bound - 0.02, True), (bound + 0.02, False)):
+            excess = bad[:, candidate] - (1 - q) * rows[:, candidate]
+            sums = [
+                drawn.standard_exponential(30) @ excess
+                + drawn.standard_exponential() * q * most[candidate]
+                for _ in range(4000)
+            ]
+            assert bool((1 + sum(each >= 0 for each in sums)) / 4001 <= 0.1) is passed
+
+
+def test_a_strict_walk_ends_at_the_first_failure_and_skips_candidates_with_too_few_contexts():
+    # 40 contexts: one row in 5 of them above the first cut-off, in all above the second, and a bad one in each at last.
+    rows = np.stack([np.arange(40) < 5, np.ones(40), np.full(40, 2)], axis=1) * 1.0
+    bad = np.stack([np.zeros(40), np.zeros(40), np.ones(40)], axis=1)
+    most = np.array([1, 1, 2])
+    assert strictly_precise(rows, bad, most, 0.9, 0.91, seed=3) == 1
+    assert (
+        strictly_precise(rows, 0 * bad, most, 0.85, 0.91, seed=3) == 2
+    )  # all rows, with a tenth of the error
+    assert strictly_precise(rows, bad, most, 0.96, 0.91, seed=3) == -1
+    assert (
+        strict_bounds(rows, bad, most, 0.99999, seed=3).max() == 0
+    )  # 4,000 draws do not show that

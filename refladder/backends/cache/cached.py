@@ -75,6 +75,11 @@ class Stored(Wrapper):
             read_reading,
         )
 
+    def forget(self, prompts: Sequence[Prompt], sampling: Sampling) -> None:
+        """Delete the texts of these prompts, so that they are written again."""
+        if prompts:
+            self.store.remove(write_keys(self.backend, prompts, sampling))
+
     @property
     def sent(self) -> int:
         """Return the number of prompts that were sent to the backend."""

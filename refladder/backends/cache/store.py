@@ -220,6 +220,13 @@ class ResponseStore:
                         rows,
                     )
 
+    def remove(self, keys: Sequence[bytes]) -> None:
+        """Delete the answers for these keys."""
+        with _explained(self.path), self._transaction():
+            self._database.executemany(
+                "DELETE FROM answers WHERE key = ?", [(key,) for key in keys]
+            )
+
     def answer_seconds(self, fingerprint: str, kind: str) -> float | None:
         """Return the seconds that one of the latest answers took, without pauses; None if too few are stored."""
         with _explained(self.path):

@@ -41,8 +41,8 @@ _REFUSED = 400, 422
 _AGAIN = 401, 402, 403, 404, 408, 409, 425, 429
 # Faults of the same kind that are named.
 _SHOWN = 3
-# gpt-4o and gpt-4o-2024-08-06 are one model.
-_OF_A_VERSION = re.compile(r"[-@:][\d.-]+|[-:]latest")
+# gpt-4o and gpt-4o-2024-08-06 are one model, model-4 and model-4-5 are two.
+_OF_A_VERSION = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d)|-latest|:[\w.-]+")
 
 
 def digest(body: Mapping[str, Any]) -> str:
@@ -189,8 +189,7 @@ class AnswerFiles:
                 *self._folder.glob("answers*.jsonl.gz"),
             ]
         )
-        states = {path: path.stat() for path in paths}
-        stamps = {path: (state.st_size, state.st_mtime_ns) for path, state in states.items()}
+        stamps = {path: _stamp(path) for path in paths}
         if stamps == self._stamps:
             return
         self._stamps = stamps
@@ -302,6 +301,19 @@ class AnswerFiles:
             f"{self._folder / files[-1].replace('requests', 'answers')}` or a provider's batch page, put the answers "
             "into the folder as answers*.jsonl, and run the same command again"
         )
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """Return size and time of a file; refuse a pipe, which would wait for ever, and a link to nothing."""
+    try:
+        state = path.stat()
+    except OSError as error:
+        raise DataError(
+            f"{path}: cannot be read ({error.strerror}); remove it, or put the file there"
+        ) from error
+    if not path.is_file():
+        raise DataError(f"{path}: not a regular file; put a file of answers there, or remove it")
+    return state.st_size, state.st_mtime_ns
 
 
 def _answer(line: Mapping[str, Any], where: str) -> _Found | str:

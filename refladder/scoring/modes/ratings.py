@@ -372,7 +372,10 @@ class StatedRating(Rating):
             }
             return [judged[id(group)] for group in groups if id(group) in judged]
 
-        return written_judgments(asker, prompts, run.recipe.sampling, judgments)
+        def unparsed(position: int, answer: Completion) -> bool:
+            return any(isinstance(read, str) for read in self._read(asked[position], answer))
+
+        return written_judgments(asker, prompts, run.recipe.sampling, judgments, unparsed)
 
     def _judged(self, recipe: str, group: Group, answer: Completion) -> list[Judgment]:
         """Return the judgment of each question about the text that an answer rates."""

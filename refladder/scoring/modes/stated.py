@@ -11,6 +11,7 @@ import itertools
 import math
 import string
 from collections import Counter, defaultdict
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -18,7 +19,17 @@ import numpy as np
 from refladder.backends.dry_run import NOT_ASKED
 from refladder.errors import UsageError, option, plural
 from refladder.prompts import fill
-from refladder.records import IMPOSSIBLE, OUTCOMES, LabelReading, Prompt, Unwritten, digest_of
+from refladder.records import (
+    IMPOSSIBLE,
+    LOSS,
+    OUTCOMES,
+    TIE,
+    WIN,
+    LabelReading,
+    Prompt,
+    Unwritten,
+    digest_of,
+)
 from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.modes.comparisons import Comparisons, preferences
 from refladder.scoring.modes.stated_answer import HIGHEST, stated_numbers
@@ -28,13 +39,13 @@ from refladder.scoring.modes.written import (
     parsed_answer,
     written_judgments,
 )
-from refladder.scoring.question import comparison_of, rung_side
+from refladder.scoring.question import anchors_compared, comparison_of, rung_side
 from refladder.scoring.rules import LINEAR, bounds_of, rung_steps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from refladder.arrays import FloatArray
+    from refladder.arrays import BoolArray, FloatArray
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
@@ -60,6 +71,8 @@ ORDERS = 8
 # Orders of the rungs from which a score has an interval.
 LEAST_FOR_INTERVAL = 5
 LETTERS = string.ascii_uppercase
+# Different numbers in the answers about a text, below which the interval of its score would cover too rarely.
+LEAST_VALUES = 6
 
 
 @functools.cache
@@ -200,7 +213,10 @@ class Stated(Comparisons):
                 if len(answered[number]) == expected[number]
             ]
 
-        return written_judgments(asker, prompts, sampling, judgments)
+        def unparsed(position: int, answer: Completion) -> bool:
+            return isinstance(_numbers_of(answer, len(ladders[asked[position][0]])), str)
+
+        return written_judgments(asker, prompts, sampling, judgments, unparsed)
 
     def intervals(
         self,
@@ -226,11 +242,11 @@ class Stated(Comparisons):
                 for place in places
                 for judgment in judgments[place * each : (place + 1) * each]
             ]
-            scores = order_scores(of_dimension, each, self.orders, low, steps)
+            scores, fine = order_scores(of_dimension, each, self.orders, low, steps)
             several = scores[(~np.isnan(scores)).sum(axis=1) > 1]
             report.count_orders(dimension.name, np.nanvar(several, axis=1, ddof=1))
             for place, (least, most) in zip(
-                places, intervals_of(scores, low, high).tolist(), strict=True
+                places, intervals_of(scores, fine, low, high).tolist(), strict=True
             ):
                 if not math.isnan(least):
                     found[blocks[place]] = (least, most)
@@ -265,15 +281,17 @@ class Stated(Comparisons):
         questions: Sequence[Question],
         progress: Progress | None = None,
     ) -> list[Judgment]:
-        """Ask about each rung among the other rungs of its ladder; in a shared set also against the other ladders."""
+        """Ask about each rung among the other rungs of its ladder; in a shared set also against the next two ladders."""
         dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
         sides = {}
         for (context_id, name), ladder in ladders.ladders.items():
             context = ladders.contexts[context_id] if ladders.anchors else None
             sides[context_id, name] = [rung_side(rung, context) for rung in ladder.rungs]
+        pairs = anchors_compared(ladders.anchors)
         asked = []
         for (context_id, name), own in sides.items():
-            for other_id in ladders.anchors or (context_id,):
+            others = [other for anchor, other in pairs if anchor == context_id]
+            for other_id in (context_id, *others):
                 asked += [
                     [
                         comparison_of(ladders.contexts[context_id], dimensions[name], target, other)
@@ -295,6 +313,8 @@ class Stated(Comparisons):
             )
 
         found = dict(zip(map(of, itertools.chain(*asked)), judged, strict=True))
+        for (context_id, name, subject, against), judgment in list(found.items()):
+            found.setdefault((context_id, name, against, subject), _of_the_other(judgment))
         return [found[of(question)] for question in questions]
 
 
@@ -334,6 +354,16 @@ def _judged(
     return judgments
 
 
+def _of_the_other(judgment: Judgment) -> Judgment:
+    """Return the judgment as it is about the other of its two texts."""
+    return replace(
+        judgment,
+        subject=judgment.against or "",
+        against=judgment.subject,
+        logprobs=judgment.logprobs_of((LOSS, WIN, TIE)),
+    )
+
+
 def _beginning(question: Question) -> tuple[str, str]:
     return question.texts.get("reference_context", ""), question.context.id
 
@@ -346,8 +376,10 @@ def _numbers_of(answer: Completion, rungs: int) -> list[float] | str:
 
 def order_scores(
     judgments: Sequence[Judgment], compared: int, orders: int, low: float, steps: FloatArray
-) -> FloatArray:
+) -> tuple[FloatArray, BoolArray]:
     """Score each order in which a text was asked about, shape (texts, orders); NaN where one is unparsed.
+
+    Also return whether the answers about a text use `LEAST_VALUES` different numbers, shape (texts,).
 
     Args:
         judgments: judgments of whole texts, `compared` for each: the rungs of one anchor after another.
@@ -358,20 +390,22 @@ def order_scores(
     """
     none = (None,) * orders
     stated = np.array([judgment.stated or none for judgment in judgments], dtype=np.float64)
-    shares = stated.reshape(-1, compared, orders) / HIGHEST
-    return cast("FloatArray", low + (shares * steps[:, None]).sum(axis=1))
+    stated = stated.reshape(-1, compared, orders)
+    fine = [len(np.unique(each[~np.isnan(each)])) >= LEAST_VALUES for each in stated]
+    scores = low + (stated / HIGHEST * steps[:, None]).sum(axis=1)
+    return cast("FloatArray", scores), np.array(fine, np.bool_)
 
 
-def intervals_of(scores: FloatArray, low: float, high: float) -> FloatArray:
+def intervals_of(scores: FloatArray, fine: BoolArray, low: float, high: float) -> FloatArray:
     """Compute 95 % intervals of the mean score over all orders, shape (texts, 2), from `order_scores`.
 
-    They are Student's t of the parsed scores. NaN for fewer than `LEAST_FOR_INTERVAL` of them; the ends are within
-    `low` and `high`.
+    They are Student's t of the parsed scores. NaN for fewer than `LEAST_FOR_INTERVAL` of them, and where numbers are not
+    `fine`; the ends are within `low` and `high`.
     """
     from scipy.special import stdtrit
 
     number = (~np.isnan(scores)).sum(axis=1)
-    enough = number >= LEAST_FOR_INTERVAL
+    enough = fine & (number >= LEAST_FOR_INTERVAL)
     ends = np.full((len(scores), 2), np.nan)
     if enough.any():
         parsed = scores[enough]

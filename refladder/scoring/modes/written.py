@@ -46,10 +46,13 @@ def written_judgments(
     prompts: Sequence[Prompt],
     sampling: Sampling,
     judgments: Callable[[Mapping[int, Completion]], list[list[Judgment]]],
+    unparsed: Callable[[int, Completion], bool],
 ) -> list[list[Judgment]]:
     """Let the judge write, and return the judgments of its answers; if it fails, the log keeps those so far.
 
     `judgments` takes answers by the position of their prompt, and returns those of each group with all its answers.
+    `unparsed` says whether the answer to the prompt at a position cannot be read; the response store forgets such
+    answers, so that the next run asks again.
     """
     answers: dict[int, Completion] = {}
     try:
@@ -58,6 +61,8 @@ def written_judgments(
         asker.log.keep(list(itertools.chain(*judgments(answers))))
         raise
     whole(asker.backend, prompts, list(answers.values()))
+    again = [prompts[number] for number, answer in answers.items() if unparsed(number, answer)]
+    asker.backend.forget(again, sampling)
     return judgments(answers)
 
 

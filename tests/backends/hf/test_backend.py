@@ -27,7 +27,7 @@ STRATEGY = {
     **dict.fromkeys(("gemma2", "gemma3", "gemma3-long-window", "gemma3-images"), FAST),
     **dict.fromkeys(("gemma3n", "gemma4", "gemma4-images"), FAST),
     **dict.fromkeys(("bloom", "lfm2", "qwen3-next"), "copied"),
-    "mamba2": "batches",
+    "mamba2": "copied" if tiny_models.ONE_CACHE else "batches",
 }
 
 

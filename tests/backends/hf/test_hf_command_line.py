@@ -33,6 +33,7 @@ def score(tmp_path, command):
         rows = [{"context_id": "summarization-01", "output": text} for text in texts]
         table.write_text("".join(json.dumps(row) + "\n" for row in rows))
         out.with_name(f"{out.name}.judgments.jsonl").unlink(missing_ok=True)
+        out.unlink(missing_ok=True)
         scoring = ("score", table, "--ladders", ladders, "--dimension", "fluency", "--out", out)
         # the models are tiny and random: their labels have next to no probability
         judge = ("--judge", f"hf:{model}", "--any-judge", "--least-mass", "0")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from refladder.backends import connect
+from refladder.engine.batches import cache_name
 from refladder.engine.sampling import BLOCK
 from refladder.errors import BackendError
 from refladder.records import Sampling
@@ -79,7 +80,12 @@ def test_a_prompt_is_read_in_the_same_pieces_whatever_it_shares(opened, long_pro
     run = []
 
     def note(_model, _arguments, named):
-        run.append((named["past_key_values"].get_seq_length(), named["input_ids"][0].tolist()))
+        run.append(
+            (
+                named[cache_name(backend.opened.model)].get_seq_length(),
+                named["input_ids"][0].tolist(),
+            )
+        )
 
     def pieces(prompts):
         run.clear()

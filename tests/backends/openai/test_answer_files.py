@@ -244,7 +244,8 @@ def test_answers_are_read_without_the_file_of_their_requests(folder, lines):
 def test_names_of_one_model():
     same = [("toy", "toy"), ("toy", "lab/Toy"), ("gpt-4o", "gpt-4o-2024-08-06")]
     same += [("claude-latest", "claude-20250101")]
-    other = [("gpt-4o", "gpt-4o-mini"), ("toy", "other")]
+    same += [("toy", "toy-20250101"), ("toy", "toy@20250101"), ("toy", "toy:8b")]
+    other = [("gpt-4o", "gpt-4o-mini"), ("toy", "other"), ("model-4", "model-4-5")]
     for asked, answering in (*same, *other):
         for pair in ((answering, asked), (asked, answering)):
             assert answer_files._same_model(*pair) == ((asked, answering) in same)
@@ -328,6 +329,21 @@ def test_what_a_folder_cannot_do(folder, name, options, message):
 def test_two_processes_do_not_write_to_a_folder_at_one_time(folder):
     message = rf"process {os.getpid()} on host .* UTC; wait for it to finish, or choose"
     with locked_folder(folder), pytest.raises(UsageError, match=message):
+        read(folder)
+
+
+@pytest.mark.parametrize("kind", ["dangling", "looping", "pipe", "folder"])
+def test_what_is_no_file_of_answers_is_named(folder, kind):
+    folder.mkdir()
+    path = folder / "answers-9.jsonl"
+    {
+        "dangling": lambda: path.symlink_to("nowhere"),
+        "looping": lambda: path.symlink_to(path.name),
+        "pipe": lambda: os.mkfifo(path),
+        "folder": path.mkdir,
+    }[kind]()
+    message = "not a regular file" if kind in {"pipe", "folder"} else "cannot be read ("
+    with pytest.raises(DataError, match=re.escape(f"{path}: {message}")):
         read(folder)
 
 

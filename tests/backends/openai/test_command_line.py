@@ -97,9 +97,12 @@ def test_after_a_key_is_refused_in_mid_run_the_rest_alone_is_asked(
     assert "it was sent no key (401: " in done.err
     assert before == 25  # the last of them was refused
     kept = tmp_path / "s.jsonl.judgments.jsonl.unfinished"
-    assert len(read_appended(kept)) == 24
+    answered = read_appended(kept)
+    assert len(answered) == 24
+    # What could not be read is asked again.
+    unparsed = sum('"logprobs":null' in line for line, _ in answered)
     done, after = run("s.jsonl")
-    assert (done.code, after) == (3, whole - 24)
+    assert (done.code, after) == (3, whole - 24 + unparsed)
     assert not kept.exists()
     for end in ("jsonl", "jsonl.judgments.jsonl"):
         assert (tmp_path / f"s.{end}").read_bytes() == (tmp_path / f"whole.{end}").read_bytes()
@@ -114,7 +117,7 @@ def in_process(monkeypatch):
 def test_parts_share_one_store(judge, command, tmp_path):
     server, named = judge(VLLM)
     source = split(harbour(30) * 2, tmp_path / "in", 30)  # the same texts for two parts
-    run = ("score", source, *RELEVANCE, *named, "--store", tmp_path / "store.sqlite")
+    run = ("score", source, *RELEVANCE, "--any-judge", *named, "--store", tmp_path / "store.sqlite")
 
     def prompts(part):
         before = len(server.asked)
@@ -135,7 +138,7 @@ def test_limits_of_a_finished_run_may_change_and_what_its_scores_depend_on_may_n
 ):
     server, named = judge(VLLM)
     out = tmp_path / "out"
-    scoring = ("score", write_jsonl(harbour(1)), *RELEVANCE, "--out", out)
+    scoring = ("score", write_jsonl(harbour(1)), *RELEVANCE, "--any-judge", "--out", out)
     run = (*scoring, *named, "--no-store")
     assert command(*run).code == 0
     before, asked = scored(out), len(server.asked)
@@ -156,7 +159,8 @@ def test_parts_of_a_run_have_one_judge(judge, command, fails, tmp_path):
     _, named = judge(VLLM)
     out = tmp_path / "out"
     source = split(harbour(2, several=2), tmp_path / "in", 1)
-    part = ("score", source, *RELEVANCE, "--out", out, "--no-store", "--shard")
+    part = ("score", source, *RELEVANCE, "--any-judge", "--out", out)
+    part += ("--no-store", "--shard")
     assert command(*part, "1/2", *named).code == 0
     message = fails(2, *part, "2/2")
     assert message.startswith(f"refladder: {out}: its files are of another run (")

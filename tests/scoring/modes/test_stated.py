@@ -148,20 +148,30 @@ def test_several_orders_are_averaged():
     assert "worth_score_low" not in row
 
 
-def test_five_orders_give_an_interval_by_hand():
-    # All rungs at 40, 40, 50, 60 and 60 in the five orders: scores -3, -3, 0, 3, 3 of 15 (2 p - 1).
-    # Mean 0, variance 36 / 4 = 9, t(.975, 4) = 2.77645, half width 2.77645 * 3 / sqrt(5) = 3.72497.
-    (row,) = scored(saying(EVEN), "stated:5")
+def test_six_orders_give_an_interval_by_hand():
+    # All rungs at 35, 40, 45, 55, 60 and 65 in the six orders: scores -4.5, -3, -1.5, 1.5, 3, 4.5 of 15 (2 p - 1).
+    # Mean 0, variance 63 / 5 = 12.6, t(.975, 5) = 2.57058, half width 2.57058 * sqrt(12.6 / 6) = 3.72513.
+    six = [35, 40, 45, 55, 60, 65]
+    (row,) = scored(saying(six), "stated:6")
     assert row["worth_score"] == pytest.approx(0, abs=1e-9)
     ends = (row["worth_score_low"], row["worth_score_high"])
-    assert ends == pytest.approx((-3.72497, 3.72497), abs=1e-4)
-    with refladder.Scorer(ladders=LADDERS, judge=saying(EVEN), answers="stated:5") as scorer:
+    assert ends == pytest.approx((-3.72513, 3.72513), abs=1e-4)
+    with refladder.Scorer(ladders=LADDERS, judge=saying(six), answers="stated:6") as scorer:
         found, empty = scorer.score([ROWS[0]["output"], ""], context_id="c0")
     assert found.interval == pytest.approx(ends)
     assert (found.grade, empty.interval) == (pytest.approx(3), None)
-    of_fewer = intervals_of(np.array([[1.0, 2, 3, np.nan], [14, 14, 14, 15]]), -15, 15)
+    fine = np.array([True, True])
+    of_fewer = intervals_of(np.array([[1.0, 2, 3, np.nan], [14, 14, 14, 15]]), fine, -15, 15)
     assert np.isnan(of_fewer).all()
-    assert intervals_of(np.array([[-15.0] * 4 + [15.0]]), -15, 15).min() == -15  # and not below
+    ends = intervals_of(np.array([[-15.0] * 4 + [15.0]]), fine[:1], -15, 15)
+    assert ends.min() == -15  # and not below
+
+
+def test_answers_of_fewer_than_six_different_numbers_give_no_interval():
+    # 40, 50 and 60: numbers in coarse steps hide how much the order matters.
+    (row,) = scored(saying(EVEN), "stated:5")
+    assert row["worth_score"] == pytest.approx(0, abs=1e-9)
+    assert (row["worth_score_low"], row["worth_score_high"]) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -478,7 +488,7 @@ def test_a_certificate_of_a_shared_set_compares_the_anchors():
 
 
 def test_an_audit_and_long_ladders_are_refused():
-    with pytest.raises(UsageError, match=r"^answers must be a number, found 'stated'"):
+    with pytest.raises(UsageError, match=r"^answers must be a whole number, found 'stated'"):
         refladder.audit(LADDERS, judge=biased(), answers="stated")
     message = r"^answers stated:3 asks in 3 different orders, and ladders of 2 rungs are"
     with pytest.raises(UsageError, match=message):

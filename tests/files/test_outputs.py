@@ -1,0 +1,56 @@
+"""A command overwrites no file but its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+TABLE = '{"output_id": "a", "context_id": "story-01", "output": "A.", "x_score": 1.0}\n'
+
+
+@pytest.mark.parametrize("name", ["filter", "rejected", "pairs", "export", "rescore", "score"])
+def test_a_file_of_another_origin_is_refused(command, fails, stories, tmp_path, name):
+    scored, target = tmp_path / "scored.jsonl", tmp_path / "mine.jsonl"
+    scoring = f"score {stories} --ladders demo/story"
+    assert command(f"{scoring} --out {scored}").code == 0
+    line = {
+        "filter": f"filter {scored} --min coherence_score=-99 --out {target}",
+        "rejected": f"filter {scored} --min coherence_score=99 --out - --rejected {target}",
+        "pairs": f"pairs {scored} --margin 0 --by coherence_score --ladders demo/story --out {target}",
+        "export": f"export demo/story --out {target}",
+        "rescore": f"rescore {scored}.judgments.jsonl --out {target}",
+        "score": f"{scoring} --out {target}",
+    }[name]
+    target.write_text(TABLE)
+    said = line.split()[0]
+    refused = f"{target}: exists, and `refladder {said}` did not write it; name another file, or delete it\n"
+    assert fails(2, line).endswith(refused)
+    assert target.read_text() == TABLE
+    target.unlink()
+    assert command(line).code == 0
+    assert json.loads((tmp_path / "mine.jsonl.run.json").read_text())["command"] == said
+    first = target.read_bytes()
+    # The same command goes on.
+    assert command(line).code == 0
+    assert target.read_bytes() == first
+
+
+def test_an_empty_file_may_be_written(command, stories, tmp_path):
+    (tmp_path / "new.jsonl").touch()
+    assert command(f"score {stories} --ladders demo/story --out {tmp_path}/new.jsonl").code == 0
+
+
+def test_scores_with_judgments_elsewhere_are_not_replaced_by_those_of_another_scale(
+    command, fails, stories, tmp_path
+):
+    line = f"score {stories} --ladders demo/story --out {tmp_path}/out.jsonl"
+    assert command(f"{line} --judgments {tmp_path}/one.jsonl").code == 0
+    other = f"{line} --both-orders --judgments {tmp_path}/two.jsonl"
+    assert f"their judgments are not in {tmp_path}/two.jsonl; name another file" in fails(2, other)
+    to_another = other.replace("out.jsonl", "out-2.jsonl")
+    assert command(to_another).code == 0
+    told = fails(2, other)
+    assert f"{tmp_path}/out.jsonl: holds scores with the signature ladders:" in told
+    assert "|orders:2|" in told
+    assert told.endswith("; name another file, or delete it\n")
