@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import plural
-from refladder.scoring.rung_scale import RungScale
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,10 +68,7 @@ def warning_lines(report: ScoreReport) -> list[str]:
             f"Context truncated in {report.cut:,} of {plural(report.judgments, 'judgment')}, to fit the judge. "
             "See NAME_note of the rows."
         )
-    for name, ratings in report.rung_ratings.items():
-        scale = RungScale(tuple(ratings))
-        if not scale.is_usable:
-            lines.append(f"No grade on {name}: {scale.problem}.")
+    lines += [f"No grade on {name}: {reason}." for name, reason in report.no_grade.items()]
     return lines + low_mass_lines(report.low_mass, report.judgments)
 
 

@@ -117,6 +117,9 @@ class Verdicts:
         self._scales = self._mode.rung_scales(self.run, judgments)
         report.rung_ratings = {name: list(scale.means) for name, scale in self._scales.items()}
         usable = {name: scale for name, scale in self._scales.items() if scale.is_usable}
+        report.no_grade = {
+            name: scale.problem for name, scale in self._scales.items() if not scale.is_usable
+        }
         if usable:
             means = json.dumps({name: scale.means for name, scale in usable.items()})
             report.signature += f"|rungs:{digest_of(means, size=6)}"
@@ -150,7 +153,8 @@ class Verdicts:
                 strict=True,
             )
         ):
-            note = self._no_grade(dimension.name)
+            without = self.report.no_grade.get(dimension.name)
+            note = without and f"no grade: {without}"
             fields["mass"] = masses[:, number]
             cells = zip(*map(_known, fields.values()), strict=True)
             by_dimension.append(
@@ -169,13 +173,6 @@ class Verdicts:
         scores = list(zip(*by_dimension, strict=True))
         self.report.count_rows(scores)
         return scores
-
-    def _no_grade(self, dimension: str) -> str | None:
-        """Return why scores on a dimension have no grade, where the rungs decide that."""
-        scale = self._scales.get(dimension)
-        if scale is None or scale.is_usable:
-            return None
-        return f"no grade: {scale.problem}"
 
 
 @dataclass(frozen=True, slots=True)
