@@ -29,7 +29,7 @@ _ENTRY = re.compile(
 # A line of a table that separates its head, or holds nothing.
 _EMPTY = re.compile(r"[\s|:,;-]*")
 # The number or the mark of a list before the name of a criterion, and what may follow the name.
-_BEFORE_NAME = re.compile(r"^(?:\d+[.)]\s+|[\s#>•+-]+)*")
+_BEFORE_NAME = re.compile(r"^(?:\d+[.)]\s+|[\s#>•+,;-]+)*")
 _AFTER_NAME = ":- \t"
 
 
