@@ -151,7 +151,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
             f"{ladders.name}: the set has no contexts.jsonl, which a judge needs; add that file"
         )
     asking = asking or Asking()
-    mode = mode_of(asking.answers)
+    mode = mode_of(asking.answers).of_rungs(ladders)
     mode.check_rungs(ladders.rungs - 1)
     template = judging_template(
         judge, ladders.task, mode.role(ladders), asking.prompts, answers=mode.sampled

@@ -237,6 +237,7 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[EvaluatedPart], l
             ladders_for(benchmark, dimensions if spec.dimensions_named else (), opened)
         if recorded is not None:
             check_recorded(recorded, benchmark, spec.methods, its)
+            its = replace(its, answers=recorded.mode)
         part = EvaluatedPart(benchmark, dimensions, its)
         if opened is not None or recorded is not None:
             covered = _covered(benchmark, dimensions, opened, recorded, named=spec.dimensions_named)

@@ -46,6 +46,7 @@ class Scorer:
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
+        anchors: with a shared set, the number of its anchors that score; None for those that it names.
         any_judge: score also with a judge that did not distinguish the best rung from the worst when it scored a
             table; the scorer itself makes no such check.
         store: response store, a file that keeps every answer for reuse; None for the default of the command line (a
@@ -74,6 +75,7 @@ class Scorer:
         both_orders: bool = False,
         yes_no: bool = False,
         prompts: str | Path | None = None,
+        anchors: int | None = None,
         any_judge: bool = False,
         store: str | Path | bool | None = None,
     ) -> None:
@@ -104,11 +106,12 @@ class Scorer:
     @property
     def needs_contexts(self) -> bool:
         """Return whether each text needs a context: not with a shared ladder set."""
-        return not self._scorer.ladders.anchors
+        return not self._scorer.ladders.serves_any_context
 
     @property
     def signature(self) -> str:
         """Return everything that determines a score, in one line; every `Score` has it."""
+        self._scorer.judge_rungs()
         return self._scorer.report.signature
 
     @checked

@@ -15,7 +15,6 @@ from refladder.backends.metered import SPENT
 from refladder.errors import BackendError, DataError, UsageError, plural, redacted
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import to_json
-from refladder.files.ladder_sets import load_ladders
 from refladder.files.scored_folders import (
     COUNTS,
     JUDGMENTS,
@@ -40,9 +39,11 @@ from refladder.files.tables import (
     table_files,
 )
 from refladder.jobs.input_rows import check_ladders
+from refladder.jobs.score import set_named
 from refladder.many_files.worker import read_counts
 from refladder.many_files.workers import DEATHS
 from refladder.records import scale_of
+from refladder.scoring.modes import mode_of
 from refladder.scoring.score_report import ScoreReport
 
 if TYPE_CHECKING:
@@ -289,8 +290,8 @@ def _check_ladders(source: str, files: Sequence[ScoredFile], task: Task, mapped:
     """Check that some row has a ladder, before all of them end unscored."""
     if task.student is not None or not task.ladders:
         return
-    ladders = load_ladders(str(task.ladders))
-    if not ladders.anchors:
+    ladders = set_named(str(task.ladders))
+    if mode_of(task.answers).needs_ladders and not ladders.anchors:
         # The worker reports the error.
         with suppress(DataError):
             check_ladders(source, [file.source for file in files], task.given, mapped, ladders)

@@ -29,9 +29,9 @@ from refladder.errors import (
 from refladder.events import Silent
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import atomic, to_json
-from refladder.files.ladder_sets import choose_dimensions, load_ladders
+from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name, stamp
-from refladder.jobs.score import check_judge, open_set, prepare, score_rows
+from refladder.jobs.score import check_judge, open_set, prepare, score_rows, set_named
 from refladder.parsing import adapter
 from refladder.records import scale_of
 from refladder.scoring.score_report import ScoreReport  # noqa: TC001  pydantic reads the annotation
@@ -324,7 +324,7 @@ class Worker:
         task = self._task
         if not task.ladders:
             return None
-        ladders = load_ladders(str(task.ladders))
+        ladders = set_named(str(task.ladders))
         if scale_of(ladders.signature) != scale_of(task.version):
             raise UsageError(
                 f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "
@@ -338,8 +338,8 @@ class Worker:
         try:
             if self._ladders is None:
                 raise UsageError("no ladder set was named; give --ladders SET")
-            asked = replace(self._task, ladders=self._ladders)
-            open_set(asked)
+            asked: Scoring = replace(self._task, ladders=self._ladders)
+            asked = replace(asked, ladders=open_set(asked))
         except DataError as error:
             raise UsageError(str(error)) from error
         return asked
@@ -355,7 +355,11 @@ class Worker:
     @cached_property
     def _signature(self) -> str:
         """Return the signature of the scores of every file."""
-        return (self._student or self._scorer().report).signature
+        if self._student is not None:
+            return self._student.signature
+        scorer = self._scorer()
+        scorer.judge_rungs()
+        return scorer.report.signature
 
     def _scored_when_free(self, file: ScoredFile) -> Counts:
         """Score a file. Its driver has the folder, so another process that has it is a worker about to end."""

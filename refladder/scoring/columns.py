@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from refladder.settings import Scale, Scoring
 
 
-SPREAD_LEGEND = (
-    "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
-)
 # Below this label mass, everything else that the judge could answer was more probable than the labels.
 LOW_MASS = 0.5
 # The second name is used where a dimension is called overall.
@@ -182,19 +179,8 @@ class Columns:
 
 def signature_of(run: Run, scale: Scale) -> str:
     """Return everything that determines a score, in one line."""
-    rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
-    answers = f"answers:{run.mode}|" if run.mode != "0" else ""
-    return f"ladders:{run.ladders}|{run.recipe.signature}|{answers}orders:{run.orders}|{rule}"
-
-
-def bounds_text(run: Run, scale: Scale) -> str:
-    """Write three lines for people: the range of the score, and what grade and spread are."""
-    human = run.dimensions[0].low, run.dimensions[0].high
-    low, high = mode_of(run.mode).bounds(rule_named(scale.rule), run.rungs, human)
-    return (
-        f"score: {scale.rule}, from {low:g} (worse than all {run.compared} rungs) to {high:g} (better than all)\n"
-        f"grade: position on the human scale\n{SPREAD_LEGEND}"
-    )
+    asked = mode_of(run.mode).signature(run, scale)
+    return f"ladders:{run.ladders}|{run.recipe.signature}|{asked}"
 
 
 def block_notes(

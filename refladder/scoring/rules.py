@@ -41,6 +41,9 @@ RULES = {
     ),
 }
 DEFAULT_RULE = "ladder-sum"
+SPREAD_LEGEND = (
+    "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
+)
 # Rules that are linear in the probabilities of verdicts.
 LINEAR = "ladder-sum", "mean-difference", "expected-grade"
 
