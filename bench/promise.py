@@ -27,13 +27,13 @@ from refladder.backends import connect
 from refladder.jobs.calibrate import Promise, counts
 from refladder.jobs.good_share import powered_share
 from refladder.loaders import load_benchmark
-from refladder.metaeval.agreement import human_means
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import MEASURES, surface_measures
 from refladder.report.rendering import PlainTable, markdown
-from refladder.trust.rate import LEAST, wilson
-from refladder.trust.threshold import Candidates, area_under_curve, candidates, naive_candidate
+from refladder.statistics.agreement import human_means
+from refladder.statistics.rate import LEAST, wilson
+from refladder.statistics.threshold import Candidates, area_under_curve, candidates, naive_candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

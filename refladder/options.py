@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.files.tables import FORMATS
-from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
-from refladder.ranking import SCHEMES
+from refladder.statistics import CONVENTIONS, LEVELS, SCHEMES, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,7 +226,8 @@ OPTIONS: dict[str, Option] = {
         ),
         systems=Option("Systems to compare, in this order. Default: all.", metavar="A,B"),
         fail_if_worse=Option(
-            "Exit with code 3 if this system is significantly worse than any other (p_holm < .05).",
+            "Exit with code 3 if this system is significantly worse than any other, also if rows without a score count "
+            "as the low end of the scale, or lacks more scores, or if too few contexts have a score.",
             metavar="SYSTEM",
         ),
         mix=Option(

@@ -168,7 +168,7 @@ class Benchmark:
     def title(self) -> str:
         """Return the name in captions: of a user's own table, the name of its file."""
         table = self.revision.rpartition("@")[0]
-        return PurePath(table).name if self.name == "own" and table else self.name
+        return PurePath(table).name if self.name == "table" and table else self.name
 
     def __str__(self) -> str:
         """Return the name and the counts."""
@@ -198,7 +198,7 @@ class Sampling:
     seed: int = 0
 
     def drawn(self, own: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float]:
-        """Return temperature and top-p; a missing one is that of `own`."""
+        """Return temperature and top-p; a missing one is that of `table`."""
         temperature = own[0] if self.temperature is None else self.temperature
         top_p = own[1] if self.top_p is None else self.top_p
         return temperature, top_p

@@ -213,7 +213,7 @@ def _score_texts(
 
 def _score_with_student(spec: ScoreSpec, many: ManyFiles | None, events: console.Console) -> int:
     """Score a table with a student as the judge."""
-    from refladder.fleet.worker import task_of
+    from refladder.many_files.worker import task_of
     from refladder.students.first_pass import mapped_of, run, student_folder, student_judge
 
     judge, tables, ladders = str(spec.judge), spec.tables, spec.asked.ladders or None

@@ -9,7 +9,7 @@ from datatrove.pipeline.filters.base_filter import BaseFilter
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.integrations.single_scores import CONTEXT_FIELDS, single_scores
 from refladder.jobs.score import set_named
-from refladder.jobs.texts import Scorer
+from refladder.jobs.text_scorer import Scorer
 
 if TYPE_CHECKING:
     from datatrove.data import Document, DocumentsPipeline

@@ -74,7 +74,11 @@ def rescore(
             added,
             header,
             escape_formulas=tables.escape_formulas,
-            record={"command": "rescore", "options": {"column": renamed}},
+            record={
+                "command": "rescore",
+                "options": {"column": renamed},
+                "scales": columns.scales(),
+            },
         ) as write,
         events.progress("rescoring") as progress,
     ):

@@ -193,6 +193,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
         judge = prepared.recorded or session.open(spec.judge, spec.judge_options)
         scorer = LadderScorer(judge, prepared.ladders, spec.asked)
         columns = Columns(scorer.run, scorer.scale)
+        scorer.report.scales = columns.scales()
         if not dry_run and not spec.is_part:
             check_scored(spec, scorer.report.signature)
         checks: list[JudgeCheck] = []
@@ -310,6 +311,7 @@ def write_settings(
         return
     found = {
         "signature": report.signature,
+        "scales": report.scales,
         "judge_check": [asdict(check) for check in checks or ()] or None,
         "above_top": report.above_top,
         "below_bottom": report.below_bottom,

@@ -68,7 +68,7 @@ def evaluation_ladders(
     if any(not context.text for context in benchmark.contexts):
         raise UsageError(
             f"{benchmark.name}: texts without a context have no ladder of their own; name a shared set with "
-            f"{option('ladders')}, as `refladder build own --shared K` makes"
+            f"{option('ladders')}, as `refladder build table --shared K` makes"
         )
     with settings.progress("writing ladders") as progress:
         ladders, failures = build_ladders(

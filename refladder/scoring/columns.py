@@ -128,11 +128,21 @@ class Columns:
         rule = rule_named(scale.rule)
         self.added = added_columns(dimensions, shared=self._shared, intervals=self._intervals)
         self._names = [column_names(dimension.name) for dimension in dimensions]
+        self._human = [(float(each.low), float(each.high)) for each in dimensions]
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
         self._weights = weights_for(dimensions, scale.weights)
         self._bounds = np.array(
             [mode.bounds(rule, run.rungs, (each.low, each.high)) for each in dimensions]
         )
+
+    def scales(self) -> dict[str, tuple[float, float]]:
+        """Return the least and the greatest value of each column of scores and grades."""
+        scales: dict[str, tuple[float, float]] = {}
+        for names, human, (low, high) in zip(
+            self._names, self._human, self._bounds.tolist(), strict=True
+        ):
+            scales |= {names.score: (low, high), names.grade: human}
+        return scales if self._overall is None else {**scales, self._overall: (0.0, 1.0)}
 
     def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
         """Return the weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""

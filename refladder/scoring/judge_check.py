@@ -17,8 +17,8 @@ from refladder.scoring.asker import Asker
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import drawn_ladders
-from refladder.trust.certificate import ALPHA, sign_test
-from refladder.trust.rate import wilson
+from refladder.statistics.certificate import ALPHA, sign_test
+from refladder.statistics.rate import wilson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -44,7 +44,7 @@ def level_of(name: str) -> int | None:
 
 
 def anchors_compared(anchors: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the pairs of anchors whose rungs are compared: each anchor with the next two, the first after the last.
+    """Return the pairs of anchors whose rungs are compared: each anchor with the next two, the last ones with the first.
 
     Of up to 3 anchors these are all pairs in both directions. Of more, a comparison of all pairs would take most of the
     requests and show little more.

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.errors import ShapeError
-from refladder.ranking.estimators import SAME
 from refladder.registry import Entry, find
+from refladder.statistics.estimators import SAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable

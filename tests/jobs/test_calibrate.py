@@ -18,7 +18,7 @@ from refladder.files.jsonl import read_record
 from refladder.jobs.calibrate import Promise, calibrate
 from refladder.jobs.labelling import Good, LabelledTable, read_pool
 from refladder.records import Threshold
-from refladder.trust.threshold import certainty, walk_certainty
+from refladder.statistics.threshold import certainty, walk_certainty
 
 GOOD = "--label rating --good '>=4'"
 ASKED = f"{GOOD} --by clarity_score"

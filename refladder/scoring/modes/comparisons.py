@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends.sampled import ANSWER_TOKENS
-from refladder.ranking.estimators import SAME
 from refladder.records import Sampling
 from refladder.scoring.asker import (
     calls_of,
@@ -32,7 +31,8 @@ from refladder.scoring.rules import (
     of_anchors,
     rule_named,
 )
-from refladder.trust.certificate import EVEN
+from refladder.statistics.certificate import EVEN
+from refladder.statistics.estimators import SAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -13,7 +13,6 @@ import numpy as np
 from refladder.backends.dry_run import NOT_ASKED
 from refladder.errors import UsageError, option
 from refladder.prompts import fill
-from refladder.ranking.estimators import SAME
 from refladder.records import IMPOSSIBLE, OUTCOMES, RATINGS, LabelReading, Unwritten
 from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.grades import expected_grade
@@ -28,6 +27,7 @@ from refladder.scoring.modes.written import (
 from refladder.scoring.question import drawn_ladders, level_of, question_about, rung_id
 from refladder.scoring.rules import DEFAULT_RULE, probabilities_from
 from refladder.scoring.rung_scale import RungScale, rung_scale
+from refladder.statistics.estimators import SAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

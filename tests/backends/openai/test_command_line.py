@@ -110,7 +110,7 @@ def test_after_a_key_is_refused_in_mid_run_the_rest_alone_is_asked(
 
 @pytest.fixture
 def in_process(monkeypatch):
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Inline)
 
 
 @pytest.mark.usefixtures("in_process")
