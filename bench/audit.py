@@ -14,8 +14,8 @@ from refladder.files.ladder_sets import ladder_set
 from refladder.jobs.audit import ALL, SHIFTS, audit
 from refladder.jobs.certify import open_asker
 from refladder.loaders import load_benchmark
+from refladder.statistics.audit_statistics import mean_over_contexts
 from refladder.synth import build_ladders
-from refladder.trust.audit_statistics import mean_over_contexts
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"

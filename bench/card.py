@@ -30,7 +30,6 @@ from refladder.backends.builtin.quality import grades
 from refladder.events import Silent
 from refladder.jobs.evaluate import EvaluateSpec, Protocol, run
 from refladder.loaders import load_benchmark
-from refladder.metaeval.agreement import MEAN, PARTIAL, human_means
 from refladder.methods.contract import METHODS, MethodSettings
 from refladder.methods.ladder import evaluation_ladders
 from refladder.prompts.template import ROLE_GRADES
@@ -40,14 +39,15 @@ from refladder.report.cards import ALL
 from refladder.report.charts import Chart
 from refladder.report.rendering import DASH, PlainTable, markdown
 from refladder.session import Session
+from refladder.statistics.agreement import MEAN, PARTIAL, human_means
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends import Backend
-    from refladder.metaeval.agreement import Agreement
     from refladder.records import Benchmark, Prompt
     from refladder.report.cards import Card
+    from refladder.statistics.agreement import Agreement
 
     Measured = tuple[list[Agreement], list[Card], int, float, float, list[str]]
 

@@ -25,16 +25,16 @@ import numpy as np
 
 from refladder.backends import Backend, connect
 from refladder.files.ladder_sets import ladder_set
-from refladder.jobs.mend import Mender
+from refladder.jobs.repair import Repair
 from refladder.loaders import load_benchmark
-from refladder.metaeval.agreement import human_means
-from refladder.metaeval.correlation import correlate
 from refladder.methods.ladder import score_benchmark
 from refladder.records import LabelReading, Sampling
 from refladder.scoring.scorer import LadderScorer
 from refladder.settings import BuildSpec, Scoring
+from refladder.statistics.agreement import human_means
+from refladder.statistics.audit_statistics import mean_over_contexts
+from refladder.statistics.correlation import correlate
 from refladder.synth import build_ladders
-from refladder.trust.audit_statistics import mean_over_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -250,7 +250,7 @@ def study(name: str) -> list[tuple[str, ...]]:
             before_rows = scored_pairs(benchmark, dimensions, worse, judge, human)
             with tempfile.TemporaryDirectory() as folder:
                 spec = BuildSpec(contexts=contexts, dimensions=dimensions, folder=Path(folder))
-                mender = Mender(spec=spec, contexts=contexts, writer=writer, judge=judge)
+                mender = Repair(spec=spec, contexts=contexts, writer=writer, judge=judge)
                 mended, _, certificate = mender(worse, [])
             after_rows = scored_pairs(benchmark, dimensions, mended, judge, human)
             whole, before, after = within(intact_rows), within(before_rows), within(after_rows)

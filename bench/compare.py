@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import t as student
 
-from refladder.metaeval import bootstrap
-from refladder.metaeval.bootstrap import mean_difference
+from refladder.statistics import bootstrap
+from refladder.statistics.bootstrap import mean_difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,10 +25,10 @@ from refladder.files.tables import Row
 from refladder.jobs.input_rows import Mapped
 from refladder.jobs.labelling import LabelledTable
 from refladder.loaders import load_benchmark
-from refladder.metaeval.agreement import human_means
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import Item, LadderScorer
 from refladder.settings import Scoring
+from refladder.statistics.agreement import human_means
 from refladder.students.distil import HALF_WIDTH, agreement, read_lessons
 from refladder.students.ngrams import NgramStudent, fit_ngrams
 from refladder.synth import build_ladders

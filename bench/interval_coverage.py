@@ -12,14 +12,14 @@ from scipy.special import ndtri
 
 from refladder.jobs.good_share import powered_share, share_of_good
 from refladder.loaders import load_benchmark
-from refladder.metaeval.agreement import build_grid, human_means
-from refladder.metaeval.bootstrap import resample, resample_mean
-from refladder.metaeval.correlation import correlate_rows
-from refladder.metaeval.intervals import jackknife_interval, leave_out
-from refladder.metaeval.levels import correlate_level, system_means
 from refladder.methods.surface import MEASURES, surface_measures
 from refladder.report.rendering import PlainTable, markdown
-from refladder.trust.rate import LEAST, wilson
+from refladder.statistics.agreement import build_grid, human_means
+from refladder.statistics.bootstrap import resample, resample_mean
+from refladder.statistics.correlation import correlate_rows
+from refladder.statistics.intervals import jackknife_interval, leave_out
+from refladder.statistics.levels import correlate_level, system_means
+from refladder.statistics.rate import LEAST, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,7 +22,7 @@ from refladder.scoring.asker import verdicts
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import Item, LadderScorer
 from refladder.settings import Scoring
-from refladder.trust.linking import (
+from refladder.statistics.linking import (
     MAPS,
     MOST_ODDS,
     Scale,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from refladder.trust.linking import Map, MapName
+    from refladder.statistics.linking import Map, MapName
 
     FloatArray = NDArray[np.float64]
 

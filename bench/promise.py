@@ -3,7 +3,8 @@
 `python bench/promise.py` draws labels 1,000 times with replacement from each pool and judges each cut-off on the whole
 pool; the results go to bench/results/promise.md. `python bench/promise.py --speed` measures `calibrate` and
 `filter --threshold` at a million rows and ten thousand labels, and prints the figures. `python bench/promise.py
---choices` writes the section on choices anew, `--power` that on power, and `--intervals` the table of intervals.
+--choices` writes the section on choices anew, `--power` that on power, and `--intervals` the table of intervals. The
+section of bench/promise_fooled.py stays.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import promise_fooled
 import promise_power
 import promise_units
 from scipy.special import ndtri
@@ -25,13 +27,13 @@ from refladder.backends import connect
 from refladder.jobs.calibrate import Promise, counts
 from refladder.jobs.good_share import powered_share
 from refladder.loaders import load_benchmark
-from refladder.metaeval.agreement import human_means
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import MEASURES, surface_measures
 from refladder.report.rendering import PlainTable, markdown
-from refladder.trust.rate import LEAST, wilson
-from refladder.trust.threshold import Candidates, area_under_curve, candidates, naive_candidate
+from refladder.statistics.agreement import human_means
+from refladder.statistics.rate import LEAST, wilson
+from refladder.statistics.threshold import Candidates, area_under_curve, candidates, naive_candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -460,6 +462,7 @@ def main() -> None:
     started = time.perf_counter()
     tables, lines = promise_tables()
     seconds = time.perf_counter() - started
+    _, heading, fooled = RESULTS.read_text("utf-8").partition(promise_fooled.SECTION)
     text = "\n".join(
         [
             "# Promises of calibrate",
@@ -480,6 +483,7 @@ def main() -> None:
             "## Cells",
             "",
             markdown(tables),
+            heading + fooled,
         ]
     )
     RESULTS.write_text(text, "utf-8")

@@ -11,7 +11,7 @@ import numpy as np
 
 from refladder.jobs.calibration_results import Promise
 from refladder.report.rendering import PlainTable, markdown
-from refladder.trust.threshold import candidates, strictly_precise
+from refladder.statistics.threshold import candidates, strictly_precise
 
 RESULTS = Path(__file__).resolve().parent / "results" / "promise.md"
 SECTION = "## Contexts that mislead the judge as a whole"

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import betainc, betaln, ndtri, stdtrit
 
 from refladder.report.rendering import PlainTable
-from refladder.trust.threshold import (
+from refladder.statistics.threshold import (
     EXACT,
     KEEP_ALL,
     Candidates,
@@ -376,7 +376,7 @@ def tables() -> list[PlainTable]:
 WORDS = (
     "",
     "`counted` is what `calibrate` does: labels count less by 1 + (m - 1)(c + 6 / (1 + B)^2), see",
-    "refladder/trust/threshold.py, and nothing is promised from less than 5 contexts. `rows as units` is the test of",
+    "refladder/statistics/threshold.py, and nothing is promised from less than 5 contexts. `rows as units` is the test of",
     "rows with the whole error; the others are at the first look (0.9 of it), with all rows tested first (a tenth of",
     "that). Each cell: the worst share of broken promises, and the mean share of rows kept, where a refusal keeps",
     "none.",

@@ -17,18 +17,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.metaeval.correlation import correlate_rows
-from refladder.ranking import bias, estimators
-from refladder.ranking.likelihood import likelihood_ranking
-from refladder.ranking.selection import all_pairs, select_pairs
-from refladder.ranking.sorting import beam_sort, run_together
+from refladder.statistics import bias, estimators
+from refladder.statistics.correlation import correlate_rows
+from refladder.statistics.likelihood import likelihood_ranking
+from refladder.statistics.selection import all_pairs, select_pairs
+from refladder.statistics.sorting import beam_sort, run_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from refladder.ranking.sorting import Sort
+    from refladder.statistics.sorting import Sort
 
     FloatArray = NDArray[np.float64]
     IntArray = NDArray[np.int64]

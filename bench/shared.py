@@ -23,12 +23,12 @@ from certificate import SOURCES, table
 from refladder.backends import connect
 from refladder.backends.builtin.quality import DISCRIMINATION, TIES, quality
 from refladder.loaders import load_benchmark
-from refladder.metaeval.agreement import human_means
-from refladder.metaeval.correlation import correlate
-from refladder.metaeval.levels import mean_within
 from refladder.scoring.rules import ladder_scores, over_anchors
+from refladder.statistics.agreement import human_means
+from refladder.statistics.correlation import correlate
+from refladder.statistics.levels import mean_within
+from refladder.statistics.threshold import area_under_curve
 from refladder.synth import build_ladders
-from refladder.trust.threshold import area_under_curve
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

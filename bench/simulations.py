@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from interval_coverage import draw_contexts, intervals, rates, rates_with_scores
 
-from refladder.metaeval.correlation import correlate_rows
-from refladder.metaeval.shares import share_intervals
-from refladder.ranking import bias
-from refladder.ranking.estimators import product_of_experts, win_ratio
-from refladder.ranking.graph import components
-from refladder.ranking.selection import select_pairs
 from refladder.scoring.rules import hard_votes, ladder_scores, probabilities_from
+from refladder.statistics import bias
+from refladder.statistics.correlation import correlate_rows
+from refladder.statistics.estimators import product_of_experts, win_ratio
+from refladder.statistics.graph import components
+from refladder.statistics.selection import select_pairs
+from refladder.statistics.shares import share_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.evaluate import Protocol as Protocol
-    from refladder.jobs.texts import Scorer as Scorer
+    from refladder.jobs.text_scorer import Scorer as Scorer
     from refladder.loaders import load_benchmark as load_benchmark
-    from refladder.metaeval.agreement import evaluate_method as evaluate_method
     from refladder.methods.contract import MethodSettings as MethodSettings
     from refladder.records import Context as Context
     from refladder.records import Dimension as Dimension
     from refladder.records import Output as Output
     from refladder.records import Sampling as Sampling
+    from refladder.statistics.agreement import evaluate_method as evaluate_method
 
 from refladder.version import __version__ as __version__
 
@@ -49,7 +49,7 @@ _PUBLIC = {
     "Output": "refladder.records",
     "Protocol": "refladder.jobs.evaluate",
     "Sampling": "refladder.records",
-    "Scorer": "refladder.jobs.texts",
+    "Scorer": "refladder.jobs.text_scorer",
     "audit": "refladder.commands.audit",
     "build": "refladder.commands.build",
     "calibrate": "refladder.commands.calibrate",
@@ -60,7 +60,7 @@ _PUBLIC = {
     "distil": "refladder.commands.distil",
     "estimate_precision": "refladder.commands.calibrate",
     "evaluate": "refladder.commands.evaluate",
-    "evaluate_method": "refladder.metaeval.agreement",
+    "evaluate_method": "refladder.statistics.agreement",
     "filter": "refladder.commands.filter",
     "ladder_set_of_rows": "refladder.files.ladder_sets",
     "link": "refladder.commands.link",

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.files.tables import FORMATS
-from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
-from refladder.ranking import SCHEMES
+from refladder.statistics import CONVENTIONS, LEVELS, SCHEMES, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,7 +226,8 @@ OPTIONS: dict[str, Option] = {
         ),
         systems=Option("Systems to compare, in this order. Default: all.", metavar="A,B"),
         fail_if_worse=Option(
-            "Exit with code 3 if this system is significantly worse than any other (p_holm < .05).",
+            "Exit with code 3 if this system is significantly worse than any other, also if rows without a score count "
+            "as the low end of the scale, or lacks more scores, or if too few contexts have a score.",
             metavar="SYSTEM",
         ),
         mix=Option(
@@ -549,10 +549,12 @@ OPTIONS: dict[str, Option] = {
         answers=Option(
             "Sample N answers per question instead of reading label probabilities. 0 = read "
             "probabilities. stated: the judge sees all rungs in one prompt and writes its "
-            "probabilities; K averages K orders of the rungs.",
+            "probabilities; K averages K orders of the rungs. rating: the judge rates the text alone, "
+            "from 1 to 5; anchored: after the rungs as graded examples; with :stated, it writes the "
+            "probabilities; rating:together: of all dimensions in one answer.",
             type=whole_number_or_word,
             default=0,
-            metavar="N|stated[:K]",
+            metavar="N|MODE",
             asks=True,
         ),
         prompts=Option(
@@ -587,6 +589,13 @@ OPTIONS: dict[str, Option] = {
             type=bool,
             rare=True,
             asks=True,
+        ),
+        anchors=Option(
+            "Number of anchors of a shared set that score, from its first. Default: those that the "
+            "set names.",
+            type=int,
+            at_least=1,
+            rare=True,
         ),
         any_judge=Option(
             "Score even if the judge does not distinguish the best rung from the worst.",

@@ -30,6 +30,8 @@ REWARD = "reward"
 OUTPUT = "output"
 # The task of texts without a context: its rows have no context, and its anchors have a subject.
 DOCUMENT = "document"
+# The outcomes of a judgment that rates one text.
+RATINGS = ("1", "2", "3", "4", "5")
 # The one outcome of a judgment that is the log-probability of a whole text.
 TEXT = "text"
 
@@ -166,7 +168,7 @@ class Benchmark:
     def title(self) -> str:
         """Return the name in captions: of a user's own table, the name of its file."""
         table = self.revision.rpartition("@")[0]
-        return PurePath(table).name if self.name == "own" and table else self.name
+        return PurePath(table).name if self.name == "table" and table else self.name
 
     def __str__(self) -> str:
         """Return the name and the counts."""
@@ -196,7 +198,7 @@ class Sampling:
     seed: int = 0
 
     def drawn(self, own: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float]:
-        """Return temperature and top-p; a missing one is that of `own`."""
+        """Return temperature and top-p; a missing one is that of `table`."""
         temperature = own[0] if self.temperature is None else self.temperature
         top_p = own[1] if self.top_p is None else self.top_p
         return temperature, top_p
@@ -282,8 +284,8 @@ def same_scale(first: object, second: object) -> bool:
 
 
 def is_shared(signature: object) -> bool:
-    """Return whether scores with a signature are against a shared set, so that their rows need no context."""
-    return "-shared@" in str(signature)
+    """Return whether scores with a signature are of rows that need no context: against a shared set, or without a set."""
+    return any(mark in str(signature) for mark in ("-shared@", "|anchors:", "ladders:criteria:"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,13 +314,23 @@ class Ladder:
 class Shared:
     """A shared set: every text is compared with the ladders of all `anchors`, which were drawn by `seed`.
 
-    `serves` are further tasks whose texts the set is for, beside that of its ladders.
+    `serves` are further tasks whose texts the set is for, beside that of its ladders. The first `scoring` anchors
+    score texts, None for all; the others prove judges and ladders. `replaced_by` names a newer set.
     """
 
     anchors: tuple[str, ...]
     seed: int
     shared: Literal[True] = True
     serves: tuple[str, ...] = ()
+    scoring: int | None = None
+    licence: str | None = None
+    version: str | None = None
+    language: str | None = None
+    replaced_by: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.scoring is not None and not 1 <= self.scoring <= len(self.anchors):
+            raise ValueError(f"scoring must be 1 to {len(self.anchors)}, the number of anchors")
 
 
 @record("revision/1")
@@ -470,9 +482,9 @@ class Run:
     """The first line of a judgments file: its origin, so that the file can be read, resumed and rescored alone.
 
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 if every pair was asked in both orders. `answers`
-    is the number of answers sampled for each question, 0 if label probabilities were read. `anchors` are those of a
-    shared set. `stated` is the number of orders in which each ladder was shown if the judge stated probabilities, else
-    0.
+    is the number of answers sampled for each question, 0 if label probabilities were read, or the name of a mode that
+    rates texts. `anchors` are those of a shared set that score. `stated` is the number of orders in which each ladder was
+    shown if the judge stated probabilities, else 0.
     """
 
     recipe: Recipe
@@ -480,9 +492,19 @@ class Run:
     dimensions: tuple[Dimension, ...]
     rungs: int
     orders: int
-    answers: int = 0
+    answers: int | str = 0
     anchors: tuple[str, ...] = ()
     stated: int = 0
+
+    @property
+    def sampled(self) -> int:
+        """Return the number of answers that were sampled for each question."""
+        return self.answers if isinstance(self.answers, int) else 0
+
+    @property
+    def rates(self) -> bool:
+        """Return whether texts are rated, and not compared with rungs."""
+        return isinstance(self.answers, str)
 
     @property
     def mode(self) -> str:

@@ -117,7 +117,7 @@ class Scoring:
     """Settings that determine the scores, apart from the judge. If `dimensions` is empty, all of the set are scored.
 
     `answers` names a mode, see `scoring.modes`.
-    `any_judge` keeps a judge that fails.
+    `anchors` is the number of anchors of a shared set that score. `any_judge` keeps a judge that fails.
     """
 
     ladders: str | Path | LadderSet = ""
@@ -129,6 +129,7 @@ class Scoring:
     both_orders: bool = False
     yes_no: bool = False
     prompts: Path | None = None
+    anchors: int | None = None
     any_judge: bool = False
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ SETTINGS = re.compile(
 SLOWEST = (
     "integrations/test_real_model.py",
     "test_readme.py",
-    "fleet/test_run.py",
+    "many_files/test_run.py",
     "backends/hf/test_hf_writing.py",
     "engine/test_self_check.py",
     "test_reproduce.py",
@@ -44,7 +44,7 @@ SLOWEST = (
     "commands/test_malformed.py",
     "commands/test_streams.py",
     "jobs/test_several_benchmarks.py",
-    "arena/test_serving.py",
+    "contest/test_serving.py",
     "methods/test_mqag.py",
     "backends/openai/test_real_servers.py",
 )

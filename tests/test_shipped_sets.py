@@ -15,7 +15,7 @@ from refladder.files.ladder_sets import find_folder, load_ladders, published_nam
 from refladder.jobs.certify import certify, lengths_of, open_asker
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.methods.ladder import ladders_for
-from refladder.trust.certificate import length_climbs
+from refladder.statistics.certificate import length_climbs
 
 # Name to digest of the files that scores depend on. A shipped set never changes: better texts are a set of a new name,
 # such as general/reply-2. A new set has a line here, with the digest that the test prints.

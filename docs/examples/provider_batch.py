@@ -58,7 +58,7 @@ def main(folder: Path) -> None:
     under_way = {(batch.metadata or {}).get("requests") for batch in running}
     answered = {line["custom_id"] for _, line in lines(sorted(folder.glob("answers*.jsonl"))) if is_answer(line)}
     waiting: dict[str, list[str]] = {}
-    for file, line in lines(sorted(folder.glob("requests-*.jsonl"))):
+    for file, line in lines(sorted(folder.glob("requests-[0-9]*.jsonl"))):
         if line["custom_id"] not in answered:
             waiting.setdefault(file, []).append(json.dumps(line))
     for file, requests in waiting.items():

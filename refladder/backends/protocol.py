@@ -175,6 +175,11 @@ class Backend(ABC):
         """Return the sampling of a judge's answer: the most probable text. None for a judge that writes no answers."""
         return Sampling(max_tokens=STATED_TOKENS, temperature=0.0)
 
+    @property
+    def reads_probabilities(self) -> bool:
+        """Return whether label probabilities are read, and not the shares of sampled answers."""
+        return True
+
     # Tokens.
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:

@@ -88,7 +88,7 @@ def command(
     """
     from refladder.jobs.build import new_contexts, rehearse, run, spec_of
     from refladder.report.certificate_tables import certificate_lines
-    from refladder.trust.certificate import REFUSE
+    from refladder.statistics.certificate import REFUSE
 
     adds = given["add"] is not None
     if adds:

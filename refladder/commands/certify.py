@@ -56,7 +56,7 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
         refladder certify demo/story --dry-run
     """
     from refladder.jobs.certify import rehearse, run, spec_of
-    from refladder.trust.certificate import REFUSE, UNTESTED
+    from refladder.statistics.certificate import REFUSE, UNTESTED
 
     session = spending.Spending(money)
     spec = spec_of(given)

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
     "systems",
     like("column", help="Column of system, context_id or context, if named otherwise. Repeatable."),
     "fail_if_worse",
+    like(
+        "unscored",
+        help="Rows without a score in --fail-if-worse: worst counts them as the low end of the scale, skip leaves "
+        "them out.",
+        type=("worst", "skip"),
+        default="worst",
+        writes="",
+    ),
     "mix",
     like("seed", help="Seed of the permutations and resamples."),
     like("form", type=("text", "markdown", "latex", "csv")),
@@ -34,6 +42,7 @@ def command(
     systems: str | None,
     column: Mapping[str, str],
     fail_if_worse: str | None,
+    unscored: str,
     mix: bool,
     seed: int,
     form: str,
@@ -52,8 +61,16 @@ def command(
     from refladder.report.rendering import csv_text, latex, markdown
 
     names = [name.strip() for name in systems.split(",") if name.strip()] if systems else []
-    found = compare_systems(source, by=by, systems=names, columns=column, mix=mix, seed=seed)
-    is_worse = fail_if_worse is not None and found.is_worse(fail_if_worse)
+    found = compare_systems(
+        source,
+        by=by,
+        systems=names,
+        columns=column,
+        mix=mix,
+        seed=seed,
+        fail_if_worse=fail_if_worse,
+        unscored=unscored,
+    )
     tables = comparison_tables(found)
     if as_json:
         console.say_json(asdict(found))
@@ -61,15 +78,22 @@ def command(
         console.say_tables(tables, hide=False)
     else:
         text = {
-            "csv": lambda: csv_text([asdict(pair) for pair in found.pairs]),
+            "csv": lambda: csv_text([_flat(asdict(pair)) for pair in found.pairs]),
             "latex": lambda: latex(tables),
             "markdown": lambda: markdown(tables),
         }[form]()
         # The only names are those of the user's systems.
         console.say(text, nl=False, hide=False)
-    if is_worse:
-        console.say(f"{fail_if_worse} is significantly worse than another system", err=True)
-    return 3 if is_worse else 0
+    if found.gate is None or found.gate.reason is None:
+        return 0
+    console.say(found.gate.reason, err=True, hide=False)
+    return 3
+
+
+def _flat(pair: dict[str, Any]) -> dict[str, Any]:
+    """Return a pair with its worst case as columns of their own."""
+    worst = pair.pop("worst_case") or {}
+    return pair | {f"worst_case_{name}": value for name, value in worst.items()}
 
 
 @command.call
@@ -79,6 +103,8 @@ def compare(
     by: str | None = None,
     systems: Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
+    fail_if_worse: str | None = None,
+    unscored: str = "worst",
     mix: bool = False,
     seed: int = 0,
 ) -> dict[str, Any]:
@@ -89,13 +115,18 @@ def compare(
         by: column with the scores; None for `overall_score`, or the only column NAME_score.
         systems: names of the systems, in order; empty for all.
         columns: field (system, context_id, context) to the name of its column.
+        fail_if_worse: the system of the gate: `gate` says whether it is worse than another one.
+        unscored: rows without a score in `fail_if_worse`: `worst` counts them as the low end of the scale, `skip` leaves
+            them out.
         mix: allow scores with different signatures, which can be on different scales.
         seed: of the permutations and resamples.
 
     Returns:
-        `by`, `systems` (`system`, `rows`, `unscored`, `contexts`, `mean`) and `pairs` (`first`, `second`,
+        `by`, `systems` (`system`, `rows`, `unscored`, `contexts`, `mean`), `pairs` (`first`, `second`,
         `difference` of the means over the contexts of both, `low` and `high` of its 95 % interval, `p` of the paired
-        permutation test, `p_holm`, `win_rate`, `contexts`). What has no value is None.
+        permutation test, `p_holm`, `win_rate`, `contexts`, and `worst_case`: the difference if rows without a score
+        count as the low end of the scale, with `unscored_first` and `unscored_second` of them) and `gate` (`system`,
+        `worse` and the `reason`). What has no value is None.
 
     Raises:
         UsageError: fewer than two systems, or the score column is not clear.
@@ -110,7 +141,14 @@ def compare(
     with Call(compare, locals() | ({"table": paths[0]} if in_files else {})) as call:
         sources = [str(path) for path in paths] if in_files else [call.source()]
         found = compare_systems(
-            sources, by=by, systems=list(systems), columns=columns, mix=mix, seed=seed
+            sources,
+            by=by,
+            systems=list(systems),
+            columns=columns,
+            mix=mix,
+            seed=seed,
+            fail_if_worse=fail_if_worse,
+            unscored=unscored,
         )
         values = {
             **asdict(found),

@@ -22,9 +22,9 @@ from refladder.report.summary import low_mass_lines
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from refladder.arena.compete import Contest
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
+    from refladder.contest.compete import Contest
     from refladder.settings import Given
 
 
@@ -79,9 +79,9 @@ def command(
         refladder compete questions.csv --prompt prompt.txt --model small=hf:ORG/SMALL --model large=hf:ORG/LARGE
             --judge hf:ORG/JUDGE --criterion clear="easy to follow" --out contest
     """
-    from refladder.arena.compete import rehearse, run, spec_of
-    from refladder.arena.html import review_page
-    from refladder.arena.runs import read_run
+    from refladder.contest.compete import rehearse, run, spec_of
+    from refladder.contest.html import review_page
+    from refladder.contest.runs import read_run
     from refladder.jobs.evaluation_results import RESULTS
 
     session = spending.Spending(money)
@@ -173,7 +173,7 @@ def compete(
         DataError: the table is wrong, or the folder cannot be written.
         BackendError: a model or the judge failed; the texts and judgments so far are stored, if `out` is given.
     """
-    from refladder.arena.compete import run, spec_of
+    from refladder.contest.compete import run, spec_of
 
     with Call(compete, locals()) as call:
         folder = call.folder() if out is None else Path(out)

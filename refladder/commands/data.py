@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError, option, plural
-from refladder.loaders.data import OWN, Data
+from refladder.loaders.data import TABLE, Data
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +82,7 @@ class DataOptions:
                 for key, value in self.options.items()
             },
         )
-        if data.path is None and name != OWN:
+        if data.path is None and name != TABLE:
             if self.task_file is not None or self.columns:
                 raise UsageError(
                     f"--task-file and --column are for a table of your own, not {name!r}"
@@ -94,7 +94,7 @@ class DataOptions:
             )
         if data.path is None:
             raise UsageError(
-                "benchmark 'own' is your own data; give the path of your table instead of 'own'"
+                "benchmark 'table' is your own data; give the path of your table instead of 'table'"
             )
         if self.task_file is None:
             raise UsageError(

@@ -72,10 +72,10 @@ def _run(name: str, folder: Path, session: Session) -> None:
     from refladder.jobs import build, evaluate
     from refladder.jobs import filter as filtering
     from refladder.loaders import load_benchmark
-    from refladder.metaeval.agreement import PARTIAL
     from refladder.methods.contract import MethodSettings
     from refladder.report.agreement_tables import agreement_tables
     from refladder.scoring.columns import column_names
+    from refladder.statistics.agreement import PARTIAL
     from refladder.synth.journal import JOURNAL
 
     backend = connect("builtin")

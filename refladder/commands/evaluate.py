@@ -20,10 +20,10 @@ from refladder.commands.options import (
 from refladder.commands.recorded import open_recorded
 from refladder.errors import redacted
 from refladder.loaders.data import Data
-from refladder.metaeval import LEVELS, STATISTICS
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
 from refladder.report.log import LOG, Log, log_lines
 from refladder.settings import Scoring, chosen
+from refladder.statistics import LEVELS, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -161,7 +161,7 @@ def command(
         refladder evaluate summeval --judge hf:ORG/MODEL --work work
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
-    from refladder.arena.evaluation_page import draw_evaluations
+    from refladder.contest.evaluation_page import draw_evaluations
     from refladder.jobs.evaluate import check_given, rehearse, run, spec_of
     from refladder.scoring.modes import mode_of
 

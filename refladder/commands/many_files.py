@@ -19,10 +19,10 @@ from refladder.report.summary import summary
 if TYPE_CHECKING:
     from refladder.commands.console import Console
     from refladder.commands.spending import Spending
-    from refladder.fleet.run import FilesReport
-    from refladder.fleet.worker import Task
-    from refladder.fleet.workers import Workers
     from refladder.jobs.input_rows import Mapped
+    from refladder.many_files.run import FilesReport
+    from refladder.many_files.worker import Task
+    from refladder.many_files.workers import Workers
     from refladder.settings import ScoreSpec, Tables
 
 
@@ -99,8 +99,8 @@ def _check_run(spec: ScoreSpec, many: ManyFiles, *, budget: float | None) -> Non
 
 def score_with_judge(spec: ScoreSpec, session: Spending, many: ManyFiles, events: Console) -> int:
     """Score the files of a table with a judge."""
-    from refladder.fleet.worker import task_of
     from refladder.jobs.score import prepare, score_rows
+    from refladder.many_files.worker import task_of
 
     judge = str(spec.judge)
     limit = None if session.budget is None else session.budget.limit
@@ -134,8 +134,8 @@ def score_many_files(
 ) -> int:
     """Score the files of the task's input, and print the counts."""
     from refladder.backends.openai.options import share_of_limits
-    from refladder.fleet.run import check_places, score_files
-    from refladder.fleet.workers import Processes, RayActors
+    from refladder.many_files.run import check_places, score_files
+    from refladder.many_files.workers import Processes, RayActors
 
     check_places(task.source, task.folder, many.workers)
 

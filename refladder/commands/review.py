@@ -13,7 +13,7 @@ from refladder.options import like
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from refladder.arena.workspace import Workspace
+    from refladder.contest.workspace import Workspace
 
 _LOOPBACK = "127.0.0.1"
 _ANY = ("0.0.0.0", "::", "")  # noqa: S104  refused
@@ -55,9 +55,9 @@ def command(
         refladder review contest
         refladder review scored.jsonl --html review.html
     """
-    from refladder.arena.html import review_page
-    from refladder.arena.runs import read_run
-    from refladder.arena.workspace import Workspace
+    from refladder.contest.html import review_page
+    from refladder.contest.runs import read_run
+    from refladder.contest.workspace import Workspace
     from refladder.files.jsonl import atomic
 
     if page is not None:
@@ -91,12 +91,12 @@ def _serve(workspace: Workspace, *, port: int, host: str, opens: bool) -> None:
     try:
         import uvicorn
 
-        from refladder.arena.serving import review_app
+        from refladder.contest.serving import review_app
     except ImportError as error:
         raise UsageError(
             f"the server of the page needs {error.name}; pip install starlette uvicorn, or write the page with --html"
         ) from error
-    from refladder.arena.building import Builder
+    from refladder.contest.building import Builder
 
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]

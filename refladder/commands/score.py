@@ -71,6 +71,7 @@ Table = TypeVar("Table")
     "answers",
     "both_orders",
     "yes_no",
+    "anchors",
     "judgments",
     "any_judge",
     *OF_COST,
@@ -189,7 +190,6 @@ def _score_texts(
     from refladder.jobs.score import score_texts, text_items
     from refladder.report.ladder_tables import score_table
     from refladder.report.summary import warning_lines
-    from refladder.scoring.columns import bounds_text
 
     # Checked before a model is loaded.
     ladders, items = text_items(spec, texts)
@@ -206,14 +206,14 @@ def _score_texts(
             console.say_json({"context_id": spec.context_id, "output": text, **values})
     else:
         console.say_tables([score_table(texts, columns, scorer.dimensions)])
-        console.say(bounds_text(scorer.run, scorer.scale))
+        console.say(scorer.mode.legend(scorer.run, scorer.scale))
         console.say(f"signature: {scorer.report.signature}")
     return 0 if scorer.report.complete else console.UNSCORED
 
 
 def _score_with_student(spec: ScoreSpec, many: ManyFiles | None, events: console.Console) -> int:
     """Score a table with a student as the judge."""
-    from refladder.fleet.worker import task_of
+    from refladder.many_files.worker import task_of
     from refladder.students.first_pass import mapped_of, run, student_folder, student_judge
 
     judge, tables, ladders = str(spec.judge), spec.tables, spec.asked.ladders or None
@@ -251,6 +251,7 @@ def score(
     both_orders: bool = False,
     yes_no: bool = False,
     prompts: str | Path | None = None,
+    anchors: int | None = None,
     any_judge: bool = False,
     judgments_from: str | Path | Sequence[str | Path] | None = None,
     out: str | Path | None = None,
@@ -281,10 +282,13 @@ def score(
         least_mass: least label mass, a probability; a judgment below it gives no score.
         answers: answers to sample for each question; 0 reads label probabilities. `stated` lets the judge write its
             probabilities for all rungs in one answer, and `stated:K` averages K orders of the rungs. From 5 orders on,
-            NAME_score_low and NAME_score_high are the ends of an interval.
+            NAME_score_low and NAME_score_high are the ends of an interval. With `rating`, `rating:stated` and
+            `rating:together` the judge rates the text alone, and with `anchored` and `anchored:stated` after the rungs
+            as graded examples.
         both_orders: judge every pair in both orders.
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
+        anchors: with a shared set, the number of its anchors that score; None for those that it names.
         any_judge: score also with a judge that does not distinguish the best rung of ladders from the worst. Before the first
             row, it compares them on up to 16 ladders of each dimension, once for a named judge and a set.
         judgments_from: table of judgments that another program made, or a judgments file, instead of a judge; several
@@ -333,7 +337,7 @@ def score(
         if student is None:
             prepared = prepare(spec, Log())
             report = score_rows(prepared, call.session(), Log())
-            added = columns_of(replace(spec.asked, ladders=prepared.ladders))
+            added = columns_of(replace(prepared.spec.asked, ladders=prepared.ladders))
         else:
             texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
             report = first_pass.run(spec, student, texts, Log())

@@ -77,8 +77,10 @@ class LadderSet:
     that texts from elsewhere can be checked; it is empty only where the set has neither texts nor digests.
     `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `anchors`
     are the contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other
-    sets. A shared set may serve further tasks (`serves`) than that of its ladders. `earlier` are the revisions of the
-    set before ladders for more contexts were added, oldest first.
+    sets. The first `scoring` anchors score texts, None for all. A shared set may serve further tasks (`serves`) than that
+    of its ladders. `earlier` are the revisions of the
+    set before ladders for more contexts were added, oldest first. A set of criteria has a task and dimensions, and no
+    ladders.
     """
 
     name: str
@@ -93,6 +95,8 @@ class LadderSet:
     anchors: tuple[str, ...] = ()
     serves: tuple[str, ...] = ()
     earlier: tuple[Revision, ...] = ()
+    scoring: int | None = None
+    task_without_ladders: str = ""
 
     def __repr__(self) -> str:
         """Return one line: what the set is, and how much it holds."""
@@ -122,14 +126,30 @@ class LadderSet:
         return f"{self.name}@{self.digest}{earlier}{certified}"
 
     @property
+    def scoring_anchors(self) -> tuple[str, ...]:
+        """Return the anchors that score texts."""
+        return self.anchors[: self.scoring]
+
+    @property
+    def serves_any_context(self) -> bool:
+        """Return whether rows need no context of the set."""
+        return bool(self.anchors) or not self.ladders
+
+    @property
+    def scale(self) -> str:
+        """Return the set as signatures of scores name it: the `signature`, and the anchors if some do not score."""
+        of = self.scoring_anchors
+        return self.signature + (f"|anchors:{','.join(of)}" if of != self.anchors else "")
+
+    @property
     def role(self) -> str:
         """Return the role of the prompt that compares a text with a rung."""
         return "compare-shared" if self.anchors else "compare"
 
     @property
     def task(self) -> str:
-        """Return the task of every ladder in the set."""
-        return next(iter(self.ladders.values())).task
+        """Return the task of every ladder in the set, or that of a set of criteria."""
+        return next((ladder.task for ladder in self.ladders.values()), self.task_without_ladders)
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -219,6 +239,25 @@ def ladder_set(
         digests=by_id,
         anchors=tuple(anchors),
         earlier=tuple(each for each in earlier if each.ladders < checks.count),
+    )
+
+
+def criteria_set(
+    name: str, task: str, dimensions: Sequence[Dimension], contexts: Iterable[Context] = ()
+) -> LadderSet:
+    """Return a set of criteria without ladders, for modes that rate texts."""
+    state = new_digest()
+    for each in dimensions:
+        state.update(to_line(each))
+    return LadderSet(
+        name=f"criteria:{name}",
+        digest=state.hexdigest(),
+        rungs=0,
+        dimensions=tuple(dimensions),
+        contexts={context.id: context for context in contexts},
+        ladders={},
+        failures={},
+        task_without_ladders=task,
     )
 
 
@@ -404,8 +443,9 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         anchors=() if parts.shared is None else parts.shared.anchors,
         earlier=parts.earlier,
     )
-    serves = () if parts.shared is None else parts.shared.serves
-    opened = replace(opened, name=parts.name, serves=serves)
+    opened = replace(opened, name=parts.name)
+    if parts.shared is not None:
+        opened = replace(opened, serves=parts.shared.serves, scoring=parts.shared.scoring)
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if (
         certificate is None

@@ -43,6 +43,7 @@ class ScoredFile:
 class FolderRun:
     """The content of run.json: `settings` determine the scores, apart from the `judge`, whose `signature` counts.
 
+    `scales` are the least and the greatest value of each column of scores and grades, once all files are scored.
     The paths of input files are relative to `directory`.
     """
 
@@ -52,6 +53,7 @@ class FolderRun:
     judge: dict[str, Any]
     directory: str = "."
     files: list[ScoredFile]
+    scales: dict[str, tuple[float, float]] = field(default_factory=dict)
     judge_check: list[dict[str, Any]] | None = None
     config: dict[str, Any] = field(default_factory=dict)
 

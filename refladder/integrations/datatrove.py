@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from datatrove.pipeline.filters.base_filter import BaseFilter
 
-from refladder.files.ladder_sets import choose_dimensions, load_ladders
+from refladder.files.ladder_sets import choose_dimensions
 from refladder.integrations.single_scores import CONTEXT_FIELDS, single_scores
-from refladder.jobs.texts import Scorer
+from refladder.jobs.score import set_named
+from refladder.jobs.text_scorer import Scorer
 
 if TYPE_CHECKING:
     from datatrove.data import Document, DocumentsPipeline
@@ -49,7 +50,7 @@ class LadderFilter(BaseFilter):  # type: ignore[misc]  # datatrove has no types
         **settings: Any,
     ) -> None:
         super().__init__(exclusion_writer, batch_size)
-        choose_dimensions(load_ladders(ladders).dimensions, settings.get("dimensions", ()))
+        choose_dimensions(set_named(ladders).dimensions, settings.get("dimensions", ()))
         self.minimum = minimum
         self.settings = {"ladders": ladders, "judge": judge, **settings}
         # `run` opens it, in the process of the task.

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError
-from refladder.jobs.texts import Scorer
+from refladder.jobs.text_scorer import Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.integrations.single_scores import scorer_in_thread, single_scores
-from refladder.jobs.texts import Scorer
+from refladder.jobs.text_scorer import Scorer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

@@ -27,8 +27,8 @@ from refladder.scoring.asker import outcome_probabilities
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.question import Side, comparison_of, rung_id, rung_side
 from refladder.settings import chosen
-from refladder.trust import certificate as trust
-from refladder.trust.audit_statistics import longer_wins, mean_over_contexts
+from refladder.statistics import certificate as trust
+from refladder.statistics.audit_statistics import longer_wins, mean_over_contexts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -22,7 +22,7 @@ from refladder.files.ladder_sets import (
 from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
 from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
-from refladder.jobs.mend import Mender
+from refladder.jobs.repair import Repair
 from refladder.loaders.data import Data
 from refladder.loaders.fields import row_id
 from refladder.parsing import parse_json
@@ -228,10 +228,10 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
                 ladders = of_whole_anchors(ladders, spec.dimensions)
                 _warn_of_other_letters(spec.contexts, ladders)
             if judge is not None:
-                mend = Mender(
+                repair = Repair(
                     spec=spec, contexts=contexts, writer=writer, judge=judge, progress=progress
                 )
-                ladders, failures, certificate = mend(ladders, failures)
+                ladders, failures, certificate = repair(ladders, failures)
         anchors = tuple(dict.fromkeys(each.context_id for each in ladders)) if spec.shared else ()
         shared = Shared(anchors=anchors, seed=spec.sampling.seed) if spec.shared else None
         write_ladder_set(spec.folder, spec.dimensions, contexts, ladders, failures, shared=shared)

@@ -18,7 +18,7 @@ from refladder.jobs.labelling import open_pool
 from refladder.methods.surface import FOLDS, best_surface, measured
 from refladder.records import Look, Threshold, scale_of
 from refladder.report.promise_tables import Step
-from refladder.trust.threshold import (
+from refladder.statistics.threshold import (
     LEAST_UNITS,
     Candidates,
     Counted,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
     from refladder.jobs.labelling import Good, LabelledTable, Pool
-    from refladder.trust.threshold import UnitSums
+    from refladder.statistics.threshold import UnitSums
 
 _TWO = 2
 # The probability below which a thing is not advised.

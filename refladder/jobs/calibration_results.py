@@ -11,7 +11,7 @@ import numpy as np
 from refladder.errors import UsageError, option, plural
 from refladder.report.promise_tables import rate_words, steps_table
 from refladder.report.results import Shown
-from refladder.trust.threshold import (
+from refladder.statistics.threshold import (
     EXACT,
     LEAST_UNITS,
     MID_P,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from refladder.records import Threshold
     from refladder.report.promise_tables import Step
     from refladder.report.rendering import PlainTable
-    from refladder.trust.rate import Rate
-    from refladder.trust.threshold import Candidates, UnitSums
+    from refladder.statistics.rate import Rate
+    from refladder.statistics.threshold import Candidates, UnitSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

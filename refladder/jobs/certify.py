@@ -28,14 +28,8 @@ from refladder.files.ladder_sets import (
     write_certificate,
 )
 from refladder.files.locks import locked, locked_folder
-from refladder.metaeval.correction import holm
-from refladder.metaeval.correlation import correlate
-from refladder.metaeval.shares import share_intervals
 from refladder.parsing import each_leaf
 from refladder.prompts import check_folder
-from refladder.ranking.bias import intransitive_triples
-from refladder.ranking.davidson import davidson
-from refladder.ranking.graph import components
 from refladder.records import OUTCOMES
 from refladder.scoring.asker import (
     Asker,
@@ -54,8 +48,14 @@ from refladder.scoring.question import (
     rung_side,
 )
 from refladder.settings import Asking, Given, chosen
+from refladder.statistics import certificate as trust
+from refladder.statistics.bias import intransitive_triples
+from refladder.statistics.correction import holm
+from refladder.statistics.correlation import correlate
+from refladder.statistics.davidson import davidson
+from refladder.statistics.graph import components
+from refladder.statistics.shares import share_intervals
 from refladder.synth.checks import same_text
-from refladder.trust import certificate as trust
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
             f"{ladders.name}: the set has no contexts.jsonl, which a judge needs; add that file"
         )
     asking = asking or Asking()
-    mode = mode_of(asking.answers)
+    mode = mode_of(asking.answers).of_rungs(ladders)
     mode.check_rungs(ladders.rungs - 1)
     template = judging_template(
         judge, ladders.task, mode.role(ladders), asking.prompts, answers=mode.sampled
@@ -195,7 +195,7 @@ def _directions(anchors: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
-    """Return the judgments of `set_questions` for `refladder.trust.certificate.preferences`: (ladders, pairs, 2, 3)."""
+    """Return the judgments of `set_questions` for `refladder.statistics.certificate.preferences`: (ladders, pairs, 2, 3)."""
     return outcome_probabilities(judgments).reshape(-1, rungs * (rungs - 1) // 2, 2, len(OUTCOMES))
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,19 +16,32 @@ from refladder.errors import (
     UnknownNameError,
     UsageError,
     column_option,
+    option,
     plural,
 )
 from refladder.files.tables import number_in, read_rows
+from refladder.jobs.gate import (
+    Gate,
+    Pair,
+    WorstCase,
+    context_means,
+    corrected,
+    decide,
+    low_end_of,
+    worst_cases,
+)
 from refladder.jobs.input_rows import SYSTEM, Mapped
 from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
-from refladder.metaeval.bootstrap import LEAST_CONTEXTS, context_seed, mean_difference
-from refladder.metaeval.correction import SIGNIFICANT, holm
 from refladder.report.rendering import PlainTable, number, with_interval
+from refladder.statistics.bootstrap import LEAST_CONTEXTS, context_seed, mean_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.files.tables import Row
+
+# What the gate does with rows without a score.
+WORST, SKIP = "worst", "skip"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,43 +56,13 @@ class System:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two systems on the contexts that both have: `difference` is the mean of first minus second.
-
-    `win_rate` is the share of contexts in which the first is higher; equal contexts count half.
-    """
-
-    first: str
-    second: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_holm: float | None
-    win_rate: float | None
-    contexts: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
     """Systems and their pairs, compared by the column `by`."""
 
     by: str
     systems: tuple[System, ...]
     pairs: tuple[Pair, ...]
-
-    def is_worse(self, system: str) -> bool:
-        """Return whether a system is significantly worse than any other one."""
-        if system not in (names := [each.system for each in self.systems]):
-            raise UnknownNameError("system", system, names)
-        return any(
-            pair.p_holm < SIGNIFICANT
-            and (pair.difference < 0 if pair.first == system else pair.difference > 0)
-            for pair in self.pairs
-            if system in (pair.first, pair.second)
-            and pair.p_holm is not None
-            and pair.difference is not None
-        )
+    gate: Gate | None
 
 
 def compare_systems(
@@ -91,80 +73,65 @@ def compare_systems(
     columns: Mapping[str, str] | None = None,
     mix: bool = False,
     seed: int = 0,
+    fail_if_worse: str | None = None,
+    unscored: str = WORST,
 ) -> Comparison:
     """Compare every two systems of scored tables.
 
     A system is named by the column `system`; in a table without one, all rows are of the system that has the name of
-    the file. Rows of a system and context count as their mean.
+    the file. Rows of a system and context count as their mean. `fail_if_worse` is the system of the gate, which looks
+    at rows without a score too unless `unscored` is `skip`.
     """
-    scores: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-    rows: Counter[str] = Counter()
-    unscored: Counter[str] = Counter()
-    check_scale = None
-    stems = Counter(Path(table).stem for table in tables)
-    for table in tables:
-        fields = mapped_columns(table, columns)
-        mapped = Mapped(columns=fields)
-        system_column = fields.get(SYSTEM, SYSTEM)
-        read = read_rows(table)
-        by = by or score_column(table, read.columns())
-        check_scale = check_scale or one_scale([by], mix=mix)
-        for row in read:
-            system = _system_of(row, system_column, table, stems)
-            rows[system] += 1
-            value = number_in(row, by)
-            context_id, _, _ = mapped.context_of(row)
-            if context_id == "":
-                raise DataError(
-                    f"{row.where}: no context, and systems are compared on the same contexts; name their column with "
-                    f"{column_option('context', 'NAME')}"
-                )
-            if value is None or context_id is None:
-                unscored[system] += 1
-                continue
-            check_scale(row)
-            scores[system][context_id].append(value)
-    if not rows:
-        raise NoRowsError(f"{', '.join(tables)}: no rows, so nothing was compared")
-    for name in systems:
-        if name not in rows:
-            raise UnknownNameError("system", name, rows)
-    names = list(dict.fromkeys(systems or rows))
-    if len(names) < 2:
+    if unscored not in (WORST, SKIP):
+        raise UnknownNameError(f"value of {option('unscored')}", unscored, (WORST, SKIP))
+    if unscored == SKIP and fail_if_worse is None:
         raise UsageError(
-            f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "
-            f"systems with {column_option('system', 'NAME')}, or give one file for each system"
+            f"{option('unscored')} {SKIP} changes only what {option('fail-if-worse')} decides; give both"
         )
+    read = _read(tables, by, columns, mix=mix)
+    names = _named(read, tables, systems, fail_if_worse)
+    scores = read.scores
     # In an order of their own: random draws are the same for any order of the rows.
     contexts = sorted({context for name in names for context in scores[name]})
-    means = {name: _means(scores[name], contexts) for name in names}
+    means = {name: context_means(scores[name], contexts) for name in names}
     compared = [
         (pair, mean_difference(means[pair[0]], means[pair[1]], seed=context_seed(contexts, seed)))
         for pair in itertools.combinations(names, 2)
     ]
-    adjusted = iter(holm([found.p for _, found in compared if found.p is not None]))
+    low = low_end_of(tables, read.by, [scores[name] for name in names])
+    worst: Sequence[WorstCase | None] = (
+        [None] * len(compared)
+        if unscored == SKIP
+        else worst_cases(compared, scores, low.value, seed=seed, system=fail_if_worse)
+    )
+    adjusted = corrected([found.p for _, found in compared])
+    pairs = tuple(
+        Pair(
+            first=first,
+            second=second,
+            **found._asdict(),
+            p_holm=p_holm,
+            win_rate=_win_rate(means[first] - means[second]),
+            worst_case=worst_case,
+        )
+        for ((first, second), found), p_holm, worst_case in zip(
+            compared, adjusted, worst, strict=True
+        )
+    )
     return Comparison(
-        by=str(by),
+        by=read.by,
         systems=tuple(
             System(
                 system=name,
-                rows=rows[name],
-                unscored=unscored[name],
-                contexts=len(scores[name]),
-                mean=float(np.nanmean(means[name])) if scores[name] else None,
+                rows=read.rows[name],
+                unscored=read.unscored[name],
+                contexts=int(np.count_nonzero(~np.isnan(means[name]))),
+                mean=None if np.isnan(means[name]).all() else float(np.nanmean(means[name])),
             )
             for name in names
         ),
-        pairs=tuple(
-            Pair(
-                first=first,
-                second=second,
-                **found._asdict(),
-                p_holm=None if found.p is None else next(adjusted),
-                win_rate=_win_rate(means[first] - means[second]),
-            )
-            for (first, second), found in compared
-        ),
+        pairs=pairs,
+        gate=None if fail_if_worse is None else decide(fail_if_worse, read.by, pairs, scores, low),
     )
 
 
@@ -209,6 +176,70 @@ def comparison_tables(comparison: Comparison) -> list[PlainTable]:
     return [systems, pairs]
 
 
+class _Read(NamedTuple):
+    """What the tables hold of each system: its scores by context, None for a row without one, and numbers of rows."""
+
+    by: str
+    scores: dict[str, dict[str, list[float | None]]]
+    rows: Counter[str]
+    unscored: Counter[str]
+
+
+def _read(
+    tables: Sequence[str], by: str | None, columns: Mapping[str, str] | None, *, mix: bool
+) -> _Read:
+    """Read the scores of all systems; a row without a context is counted only."""
+    scores: dict[str, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
+    rows: Counter[str] = Counter()
+    unscored: Counter[str] = Counter()
+    check_scale = None
+    stems = Counter(Path(table).stem for table in tables)
+    for table in tables:
+        fields = mapped_columns(table, columns)
+        mapped = Mapped(columns=fields)
+        system_column = fields.get(SYSTEM, SYSTEM)
+        table_rows = read_rows(table)
+        by = by or score_column(table, table_rows.columns())
+        check_scale = check_scale or one_scale([by], mix=mix)
+        for row in table_rows:
+            system = _system_of(row, system_column, table, stems)
+            rows[system] += 1
+            value = number_in(row, by)
+            context_id, _, _ = mapped.context_of(row)
+            if context_id == "":
+                raise DataError(
+                    f"{row.where}: no context, and systems are compared on the same contexts; name their column with "
+                    f"{column_option('context', 'NAME')}"
+                )
+            if value is None or context_id is None:
+                unscored[system] += 1
+            else:
+                check_scale(row)
+            if context_id is not None:
+                scores[system][context_id].append(value)
+    if not rows:
+        raise NoRowsError(f"{', '.join(tables)}: no rows, so nothing was compared")
+    return _Read(str(by), scores, rows, unscored)
+
+
+def _named(
+    read: _Read, tables: Sequence[str], systems: Sequence[str], fail_if_worse: str | None
+) -> list[str]:
+    """Return the systems to compare, in order."""
+    for name in systems:
+        if name not in read.rows:
+            raise UnknownNameError("system", name, read.rows)
+    names = list(dict.fromkeys(systems or read.rows))
+    if len(names) < 2:
+        raise UsageError(
+            f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "
+            f"systems with {column_option('system', 'NAME')}, or give one file for each system"
+        )
+    if fail_if_worse is not None and fail_if_worse not in names:
+        raise UnknownNameError("system", fail_if_worse, names)
+    return names
+
+
 def _system_of(row: Row, column: str, table: str, stems: Mapping[str, int]) -> str:
     if column in row.fields:
         value = row.fields[column]
@@ -226,18 +257,6 @@ def _system_of(row: Row, column: str, table: str, stems: Mapping[str, int]) -> s
             f"{table}: two files name the system {Path(table).stem!r}; rename one, or add a column system"
         )
     return Path(table).stem
-
-
-def _means(
-    scores: Mapping[str, Sequence[float]], contexts: Sequence[str]
-) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    return np.array(
-        [
-            math.fsum(scores[name]) / len(scores[name]) if name in scores else np.nan
-            for name in contexts
-        ],
-        dtype=np.float64,
-    )
 
 
 def _win_rate(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float | None:

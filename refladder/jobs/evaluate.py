@@ -17,18 +17,6 @@ from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.jobs.evaluation_results import Evaluation, Evaluations, write_evaluation
 from refladder.jobs.recorded_judgments import check_recorded, default_method
-from refladder.metaeval import CONVENTIONS, LEVELS, STATISTICS
-from refladder.metaeval.agreement import (
-    MEAN,
-    PARTIAL,
-    Agreement,
-    build_grid,
-    evaluate_method,
-    human_means,
-)
-from refladder.metaeval.bootstrap import MOST_EXACT
-from refladder.metaeval.correction import holm, permutations_for
-from refladder.metaeval.correlation import check_name
 from refladder.methods.contract import LADDER, MethodSettings
 from refladder.methods.ladder import ladders_for
 from refladder.methods.method_runs import rehearse_methods, run_methods, scored_methods
@@ -38,6 +26,18 @@ from refladder.report.cards import report_cards
 from refladder.report.charts import file_stems
 from refladder.scoring.recorded import Recorded
 from refladder.settings import Given, chosen
+from refladder.statistics import CONVENTIONS, LEVELS, STATISTICS
+from refladder.statistics.agreement import (
+    MEAN,
+    PARTIAL,
+    Agreement,
+    build_grid,
+    evaluate_method,
+    human_means,
+)
+from refladder.statistics.bootstrap import MOST_EXACT
+from refladder.statistics.correction import holm, permutations_for
+from refladder.statistics.correlation import check_name
 from refladder.typed import checked_record
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Protocol:
     """How agreement is computed.
 
     `levels` and `statistics` name the correlations, `constant` the convention for contexts with constant ratings or
-    scores (see `refladder.metaeval.agreement.evaluate_method`). Every method is tested against the method `reference`
+    scores (see `refladder.statistics.agreement.evaluate_method`). Every method is tested against the method `reference`
     with `resamples` permutations, drawn with `seed`; None chooses the number of permutations by the number of tests.
     Up to 16 contexts have all permutations, so that their p-values are exact.
 
@@ -237,6 +237,7 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[EvaluatedPart], l
             ladders_for(benchmark, dimensions if spec.dimensions_named else (), opened)
         if recorded is not None:
             check_recorded(recorded, benchmark, spec.methods, its)
+            its = replace(its, answers=recorded.mode)
         part = EvaluatedPart(benchmark, dimensions, its)
         if opened is not None or recorded is not None:
             covered = _covered(benchmark, dimensions, opened, recorded, named=spec.dimensions_named)
@@ -390,7 +391,7 @@ def check_evaluation(
     names = [dimension.name for dimension in dimensions]
     if not any(rating.dimension in names for rating in benchmark.ratings):
         columns = ""
-        if benchmark.name == "own":
+        if benchmark.name == "table":
             other = column_option(names[0], "NAME")
             columns = f". Ratings are read from columns of these names; map others with {other}"
         raise UsageError(

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends.metered import Spent
-    from refladder.metaeval.agreement import Agreement
     from refladder.methods.contract import Method
     from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension, JudgeCheck
     from refladder.report.cards import Card
     from refladder.report.rendering import PlainTable
+    from refladder.statistics.agreement import Agreement
 
 
 # The file in the folder of a run that `refladder review` shows.

@@ -1,4 +1,4 @@
-"""export: a benchmark -> one table with ids, texts and mean ratings, as `own` reads it."""
+"""export: a benchmark -> one table with ids, texts and mean ratings, as `table` reads it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.files.tables import Row, open_sink
-from refladder.metaeval.agreement import human_means
+from refladder.statistics.agreement import human_means
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,11 +9,10 @@ import numpy as np
 
 from refladder.errors import UsageError, plural
 from refladder.jobs.labelling import TEXT, open_pool
-from refladder.metaeval.shares import residual_intervals, share_intervals
 from refladder.records import same_scale
 from refladder.report.promise_tables import rate_words
 from refladder.report.results import Shown
-from refladder.trust.rate import (
+from refladder.statistics.rate import (
     LEAST,
     LEAST_EVEN,
     LEAST_UNITS,
@@ -22,6 +21,7 @@ from refladder.trust.rate import (
     prediction_powered,
     wilson,
 )
+from refladder.statistics.shares import residual_intervals, share_intervals
 
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray

@@ -206,6 +206,8 @@ def check_input(
     ladders: LadderSet | None,
     recorded: Recorded | None,
     events: Events,
+    *,
+    needs_ladders: bool = True,
 ) -> int | None:
     """Validate a table before any model is called; its number of rows, None if it can be read only once."""
     source = tables.source
@@ -213,7 +215,7 @@ def check_input(
         return None
     known = (
         None
-        if ladders is None or ladders.anchors
+        if ladders is None or ladders.serves_any_context or not needs_ladders
         else {context_id for context_id, _ in ladders.ladders}
     )
     count = judged = alone = 0

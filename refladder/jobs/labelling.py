@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 # Texts that are measured for the surface baseline, besides those with labels.
 SAMPLED = 2000
+# Most different numbers among the labels that a note lists.
+MOST_LISTED = 10
 # Prefix of digests of a text.
 TEXT = "text:"
 _NAMES = ("output_id", "id")
@@ -73,19 +75,20 @@ class Good:
         return str(value).lower() if type(value) is bool else str(value)
 
     def notes(self, labels: Sequence[float | str]) -> list[str]:
-        """Return which words are labels, how many rows have each, and which are probably slips of one word."""
-        if self.number is not None:
-            return []
-        counts = sorted(Counter(map(str, labels)).items())
-        words = [
-            f"{word!r} {count:,}{' (good)' if good else ''}"
-            for (word, count), good in zip(
-                counts, self.meets([word for word, _ in counts]), strict=True
-            )
+        """Return which labels there are, how many rows have each, and which are probably slips of one word."""
+        counts = sorted(
+            Counter(labels).items(), key=lambda each: (isinstance(each[0], str), each[0])
+        )
+        values = [value for value, _ in counts]
+        shown = repr if self.number is None else "{:g}".format
+        seen = [
+            f"{shown(value)} ({plural(count, 'row')}{', good' if good else ''})"
+            for (value, count), good in zip(counts, self.meets(values), strict=True)
         ]
-        notes = [f"labels: {', '.join(words)}"]
+        few = self.number is None or len(seen) <= MOST_LISTED
+        notes = [f"labels: {', '.join(seen)}"] if seen and few else []
         alike: dict[str, list[str]] = {}
-        for word, _ in counts:
+        for word in map(str, values if self.number is None else ()):
             alike.setdefault(word.strip().casefold(), []).append(word)
         notes += [
             f"{' and '.join(map(repr, each))} differ in case or spaces only, and count as different labels; write them "

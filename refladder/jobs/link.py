@@ -22,7 +22,7 @@ from refladder.scoring.rules import (
     rule_named,
     rung_steps,
 )
-from refladder.trust import linking
+from refladder.statistics import linking
 from refladder.version import __version__
 
 if TYPE_CHECKING:

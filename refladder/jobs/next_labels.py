@@ -16,7 +16,7 @@ from refladder.jobs.calibrate import calibrate, further_units, sampled
 from refladder.jobs.labelling import id_columns, named, open_pool, sampled_above
 from refladder.report.promise_tables import Batch, plan_table
 from refladder.report.results import Shown
-from refladder.trust.threshold import (
+from refladder.statistics.threshold import (
     Counted,
     certainty,
     counted,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from refladder.jobs.labelling import LabelledTable, Pool
     from refladder.report.promise_tables import Step
     from refladder.report.rendering import PlainTable
-    from refladder.trust.threshold import Candidates, UnitSums
+    from refladder.statistics.threshold import Candidates, UnitSums
 
 BATCHES = (20, 50, 100, 200)
 _SHOWN = ("context_id", "system", "context", "output")

@@ -11,12 +11,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, RefladderError, UsageError, option, plural
+from refladder.errors import DataError, UsageError, option, plural
 from refladder.files import hub
 from refladder.files.jsonl import atomic
 from refladder.files.release import MANIFEST, manifest_bytes
 from refladder.jobs.diff import compare_sets
-from refladder.jobs.staging import Staged, stage
+from refladder.jobs.release import Staged, stage
 from refladder.report.dataset_card import merged_card
 from refladder.version import __version__
 
@@ -102,8 +102,12 @@ def _changes(asked: Publishing, staged: Staged) -> list[str]:
         if asked.endpoint is not None:
             return [f"the ladders are not those of {published}"]
         return compare_sets(published, asked.ladders).lines()
-    except RefladderError as error:
+    except UsageError as error:
         return [f"not compared with a published revision: {error}"]
+    except DataError:
+        return [
+            f"not compared with a published revision, as {asked.repository} cannot be read; check the network and the name"
+        ]
 
 
 def _check(asked: Publishing) -> None:

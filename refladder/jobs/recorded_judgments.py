@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.methods.contract import method_named
-from refladder.scoring.recorded import ANY, LADDER, PAIRS
+from refladder.scoring.recorded import ANY, LADDER, PAIRS, RATED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 _NEEDED = {
     LADDER: "comparisons with the rungs of a ladder",
     PAIRS: "comparisons of pairs of outputs",
+    RATED: "ratings of single texts",
 }
-_DEFAULT = {LADDER: "ladder", PAIRS: "win-ratio"}
+_DEFAULT = {LADDER: "ladder", PAIRS: "win-ratio", RATED: "ladder"}
 
 
 def default_method(recorded: Recorded) -> str:
@@ -38,7 +39,7 @@ def check_recorded(
         )
     for name in methods:
         method = method_named(name.partition(":")[0])
-        if method.recorded in {ANY, recorded.kind}:
+        if method.recorded in {ANY, recorded.kind, LADDER if recorded.kind == RATED else ANY}:
             continue
         needs = _NEEDED.get(
             method.recorded or "", "more of a judge than comparisons of given texts"
@@ -73,13 +74,13 @@ def check_recorded(
 
 def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
     """Check that recorded judgments are comparisons with the rungs of a ladder set."""
-    if recorded.kind != LADDER:
+    if recorded.kind not in {LADDER, RATED}:
         raise UsageError(
             f"{recorded.path} holds {_NEEDED[recorded.kind]}, and scoring needs {_NEEDED[LADDER]}; see "
             "`refladder evaluate --judgments-from`"
         )
-    contexts = (
-        None if ladders.anchors else dict.fromkeys(context_id for context_id, _ in ladders.ladders)
-    )
+    contexts = None
+    if not ladders.anchors and recorded.kind == LADDER:
+        contexts = dict.fromkeys(context_id for context_id, _ in ladders.ladders)
     dimensions = [dimension.name for dimension in ladders.dimensions]
     recorded.check(f"the ladder set {ladders.name}", contexts, dimensions, ladders=ladders)

@@ -13,6 +13,7 @@ from refladder.scoring.asker import trusted
 from refladder.scoring.columns import Columns
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
 from refladder.scoring.modes import mode_of
+from refladder.scoring.question import RUNG
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Verdicts
 
@@ -46,7 +47,7 @@ def rescore(
     rule_named(scale.rule)
     linker = None if link is None else open_link(link)
     run, located = read_judgments(judgments)
-    if not run.rungs:
+    if not (run.rungs or run.rates):
         raise UsageError(
             f"{judgments}: judgments of pairs or of single texts, and rescore reads comparisons with ladders; "
             "run `refladder evaluate` with the same --work again, which asks nothing twice"
@@ -55,6 +56,8 @@ def rescore(
     columns = Columns(run, scale)
     verdicts = Verdicts(run, scale)
     report = verdicts.report
+    located, of_rungs = _without_rungs(located)
+    verdicts.take_rungs(trusted(of_rungs, scale.least_mass))
     outputs = _judged_outputs(located, run)
     scored = str(judgments).removesuffix(JUDGMENTS)
     mapped = mapped_columns(scored)
@@ -71,7 +74,11 @@ def rescore(
             added,
             header,
             escape_formulas=tables.escape_formulas,
-            record={"command": "rescore", "options": {"column": renamed}},
+            record={
+                "command": "rescore",
+                "options": {"column": renamed},
+                "scales": columns.scales(),
+            },
         ) as write,
         events.progress("rescoring") as progress,
     ):
@@ -104,6 +111,23 @@ def rescore(
     return report
 
 
+def _without_rungs(
+    located: Iterator[tuple[str, Judgment]],
+) -> tuple[Iterator[tuple[str, Judgment]], list[Judgment]]:
+    """Split off the ratings of rungs at the start; in a folder of scored files, each file begins with them."""
+
+    def rates_a_rung(each: tuple[str, Judgment]) -> bool:
+        return each[1].against is None and each[1].subject.startswith(RUNG)
+
+    of_rungs = []
+    for each in located:
+        if not rates_a_rung(each):
+            located = itertools.chain([each], itertools.filterfalse(rates_a_rung, located))
+            break
+        of_rungs.append(each[1])
+    return located, of_rungs
+
+
 def _judged_outputs(
     located: Iterator[tuple[str, Judgment]], run: Run
 ) -> Iterator[tuple[dict[str, str], dict[int, list[Judgment]]]]:
@@ -122,9 +146,10 @@ def _judged_outputs(
             )
         for (line, judgment), (subject, against) in zip(block, expected, strict=False):
             check_outcomes(line, judgment, outcomes)
-            if (judgment.subject, judgment.against) != (subject or output_id, against or output_id):
+            of_pair = subject or output_id, output_id if against == "" else against
+            if (judgment.subject, judgment.against) != of_pair:
                 raise DataError(
-                    f"{line}: expected {subject or output_id!r} against {against or output_id!r}, found "
+                    f"{line}: expected {of_pair[0]!r} against {of_pair[1]!r}, found "
                     f"{judgment.subject!r} against {judgment.against!r}; judgments must keep their order"
                 )
             if (judgment.context_id, judgment.dimension) != (first.context_id, first.dimension):

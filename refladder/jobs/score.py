@@ -7,7 +7,7 @@ run. A student scores a table too, in `students.first_pass`.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +16,16 @@ from refladder.errors import (
     UnknownNameError,
     UsageError,
     did_you_mean,
+    option,
+    plural,
 )
 from refladder.files.jsonl import is_device, is_unicode
-from refladder.files.ladder_sets import LadderSet, choose_dimensions, load_ladders
+from refladder.files.ladder_sets import (
+    LadderSet,
+    choose_dimensions,
+    criteria_set,
+    load_ladders,
+)
 from refladder.files.locks import locked
 from refladder.files.outputs import NEXT_STEP, check_own, holds_data, record_of, write_run
 from refladder.files.tables import (
@@ -27,13 +34,14 @@ from refladder.files.tables import (
     Row,
 )
 from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_items
+from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
 from refladder.records import Output, same_scale
 from refladder.scoring.columns import OVERALL, Columns, overall_column, weights_for
-from refladder.scoring.judge_check import missing_line, prove
+from refladder.scoring.judge_check import missing_line, notice_of, prove
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
-from refladder.scoring.recorded import read_recorded
+from refladder.scoring.recorded import read_recorded, recorded_mode
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Item, LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen
@@ -95,10 +103,13 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
     A table that can be read twice is therefore read once more than scoring needs. Without `check_rows`, the workers of
     many files check the rows.
     """
+    if spec.judgments_from:
+        mode = recorded_mode(spec.judgments_from[0])
+        spec = replace(spec, asked=replace(spec.asked, answers=mode))
     ladders = open_set(spec.asked)
     if not spec.is_part:
         _explain_overall(spec.asked, ladders, events)
-    mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=bool(ladders.anchors))
+    mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=ladders.serves_any_context)
     recorded = None
     if spec.judgments_from:
         from refladder.jobs.recorded_judgments import check_recorded_ladders
@@ -109,7 +120,8 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
     rows = None
     if check_rows:
         with_ladders = None if spec.is_part else ladders
-        rows = check_input(spec.tables, mapped, with_ladders, recorded, events)
+        needs = mode_of(spec.asked.answers).needs_ladders
+        rows = check_input(spec.tables, mapped, with_ladders, recorded, events, needs_ladders=needs)
     return Prepared(spec=spec, ladders=ladders, mapped=mapped, recorded=recorded, rows=rows)
 
 
@@ -130,7 +142,12 @@ def open_set(asked: Scoring) -> LadderSet:
     mode.check_settings(asked)
     if asked.prompts is not None:
         check_folder(asked.prompts)
-    ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else load_ladders(asked.ladders)
+    ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else set_named(asked.ladders)
+    if mode.needs_ladders and not ladders.ladders:
+        raise UsageError(
+            f"{asked.ladders}: criteria without ladders, which {option('answers')} {mode.name} needs; build a set with "
+            f"`refladder build`, or rate texts by themselves with {option('answers')} rating"
+        )
     known = [dimension.name for dimension in ladders.dimensions]
     for name in asked.dimensions:
         if ladders.anchors and name not in known:
@@ -139,9 +156,34 @@ def open_set(asked: Scoring) -> LadderSet:
                 f"{', '.join(known)}. `refladder build TABLE --task-file TASK.toml --shared 12` makes a set with "
                 "criteria of yours"
             )
+    if asked.anchors is not None:
+        ladders = with_anchors(ladders, asked.anchors)
     weights_for(choose_dimensions(ladders.dimensions, asked.dimensions), asked.weights)
     mode.check_rungs(ladders.rungs)
     return ladders
+
+
+def set_named(name: str | Path) -> LadderSet:
+    """Open a ladder set, see `load_ladders`, or the criteria of a task file."""
+    if not str(name).endswith(".toml"):
+        return load_ladders(name)
+    task, dimensions = read_task(Path(name))
+    return criteria_set(Path(name).name, task, dimensions)
+
+
+def with_anchors(ladders: LadderSet, number: int) -> LadderSet:
+    """Return a shared set that scores texts with its first anchors."""
+    if not ladders.anchors:
+        raise UsageError(
+            f"{ladders.name}: {option('anchors')} is for shared sets, and each context has a ladder of its own here; "
+            "leave it out"
+        )
+    if not 1 <= number <= len(ladders.anchors):
+        raise UsageError(
+            f"{option('anchors')} {number}: {ladders.name} has {plural(len(ladders.anchors), 'anchor')}; give 1 to "
+            f"{len(ladders.anchors)}"
+        )
+    return replace(ladders, scoring=number)
 
 
 def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreReport:
@@ -151,6 +193,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
         judge = prepared.recorded or session.open(spec.judge, spec.judge_options)
         scorer = LadderScorer(judge, prepared.ladders, spec.asked)
         columns = Columns(scorer.run, scorer.scale)
+        scorer.report.scales = columns.scales()
         if not dry_run and not spec.is_part:
             check_scored(spec, scorer.report.signature)
         checks: list[JudgeCheck] = []
@@ -234,8 +277,10 @@ def check_judge(
 
     `folder` remembers the check, None for none. `progress` is that of the rows that follow.
     """
+    if notice := notice_of(scorer):
+        events.notice(notice)
     two = "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two"
-    asks_apart = session.dry_run and scorer.judge.wants_all
+    asks_apart = scorer.ladders.ladders and session.dry_run and scorer.judge.wants_all
     if asks_apart and missing_line(scorer, prove(scorer, folder, ask=False)):
         session.events.notice(two, once=True)
     try:
@@ -249,6 +294,8 @@ def check_judge(
 
 def report_check(scorer: LadderScorer, folder: Path | None, events: Events) -> None:
     """Report what is remembered of the check of a judge that scores texts without a table, which asks nothing."""
+    if notice := notice_of(scorer):
+        events.notice(notice)
     checks = prove(scorer, folder, ask=False)
     events.checked(checks)
     if missing := missing_line(scorer, checks):
@@ -264,9 +311,11 @@ def write_settings(
         return
     found = {
         "signature": report.signature,
+        "scales": report.scales,
         "judge_check": [asdict(check) for check in checks or ()] or None,
         "above_top": report.above_top,
         "below_bottom": report.below_bottom,
+        **({"rung_ratings": report.rung_ratings} if report.rung_ratings else {}),
     }
     write_run(out, {**spec.config, **found})
 
@@ -275,7 +324,7 @@ def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[I
     """Return the ladder set, and texts of one context as items to score, checked before a judge is opened."""
     ladders, context_id = open_set(spec.asked), spec.context_id
     context_ids = {context for context, _ in ladders.ladders}
-    if ladders.anchors:
+    if ladders.serves_any_context:
         context_id = context_id or ""
     elif context_id is None:
         raise UsageError(

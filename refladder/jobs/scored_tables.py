@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_bytes
@@ -57,18 +57,25 @@ def score_column(source: str, columns: Sequence[str] | None) -> str:
 
 def mapped_columns(source: str, given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return field to column of scored rows: `given`, and else what `score` used (the run.json of its output)."""
-    if isinstance(source, InMemory):
-        return dict(given or {})
+    run = _run_of(source)
+    options = run.get("options") or run.get("settings") or {}
+    columns = options.get("columns") or [text.split("=", 1) for text in options.get("column") or ()]
+    return {str(field): str(name) for field, name in dict(columns).items()} | dict(given or {})
+
+
+def low_end(source: str, column: str) -> float | None:
+    """Return the low end of the scale of a column, from the run.json of `score`; None where that does not say it."""
+    ends = (_run_of(source).get("scales") or {}).get(column)
+    return None if ends is None else float(ends[0])
+
+
+def _run_of(source: str) -> dict[str, Any]:
+    """Return the run.json beside a table or in a folder; empty where there is none."""
+    if isinstance(source, InMemory) or source == STANDARD or is_url(source):
+        return {}
     path = Path(source) / RUN if is_many(source) else Path(f"{source}.run.json")
-    known: dict[str, str] = {}
-    if source != STANDARD and not is_url(source) and path.is_file():
-        run = parse_json(read_bytes(path), str(path), whole_file=True)
-        options = (run.get("options") or run.get("settings") or {}) if isinstance(run, dict) else {}
-        columns = options.get("columns") or [
-            text.split("=", 1) for text in options.get("column") or ()
-        ]
-        known = {str(field): str(name) for field, name in dict(columns).items()}
-    return known | dict(given or {})
+    run = parse_json(read_bytes(path), str(path), whole_file=True) if path.is_file() else None
+    return run if isinstance(run, dict) else {}
 
 
 def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:

@@ -36,7 +36,7 @@ BENCHMARKS = {
         "refladder.loaders.newsroom:load",
         "news summaries: 60 articles, 7 systems, 4 dimensions, 3 raters",
     ),
-    "own": Entry(
+    "table": Entry(
         "refladder.loaders.user_table:load_user_table",
         "your own table: give its path instead of the name, and --task-file TASK.toml",
     ),

@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Context
 
-OWN = "own"
+TABLE = "table"
 _TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
 
 
 def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | Path | None]:
-    """Return the name of a benchmark and its source; the path of a table is the benchmark `own` with that source."""
+    """Return the name of a benchmark and its source; the path of a table is the benchmark `table` with that source."""
     names = [*registry.names("benchmark", BENCHMARKS), *rated_names()]
     if name in names:
         return name, source
@@ -41,7 +41,7 @@ def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | 
         raise UsageError(
             f"{name} is a table, and {option('source')} {source} is another; give one of them"
         )
-    return OWN, name
+    return TABLE, name
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ class Data:
     path: str | Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        """Find the path of a table, whether it was named as the data or as the source of `own`."""
+        """Find the path of a table, whether it was named as the data or as the source of `table`."""
         if isinstance(self.data, str | Path):
             name, source = benchmark_or_path(str(self.data), self.source)
-            if name == OWN and source is not None:
+            if name == TABLE and source is not None:
                 object.__setattr__(self, "path", source)
                 object.__setattr__(self, "source", None)
 

@@ -50,7 +50,7 @@ def load_user_table(
     dimension names to column names; `dimensions` are the names of those to read, empty for all of the task file.
     """
     if source is None:
-        raise UsageError("own: no data given; pass source=PATH or source=hub:ORG/NAME")
+        raise UsageError("table: no data given; pass source=PATH or source=hub:ORG/NAME")
     task, described = read_task(Path(task_file))
     return read_user_table(source, task, described, columns=columns, dimensions=dimensions)
 
@@ -88,7 +88,7 @@ def read_user_table(
         rated_columns = {name: columns[name] for name in names if name in columns}
         rater = name_of(row, columns["rater"]) if "rater" in columns else None
         _add_ratings(draft, row, output_id, rated_columns, rater=rater, rated=rated)
-    return draft.finish(name="own", revision=table.revision, licence="the user's own data")
+    return draft.finish(name="table", revision=table.revision, licence="the user's own data")
 
 
 def _add_output(draft: Draft, row: Row, columns: Mapping[str, str], context_id: str) -> str:
@@ -165,7 +165,7 @@ def load_contexts(
             _add_seed(draft, row, columns)
         else:
             _add_context(draft, row, columns)
-    return draft.finish(name="own", revision="", licence="").contexts
+    return draft.finish(name="table", revision="", licence="").contexts
 
 
 def _add_seed(draft: Draft, row: Row, columns: Mapping[str, str]) -> None:

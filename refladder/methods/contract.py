@@ -36,13 +36,13 @@ from typing import TYPE_CHECKING, Protocol
 
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import within
-from refladder.ranking import bias
 from refladder.records import Context, Output, Progress, Sampling
 from refladder.registry import Entry, find
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import DEFAULT_RULE
 from refladder.settings import LEAST_MASS
+from refladder.statistics import bias
 from refladder.typed import checked_record
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class MethodSettings:
     `answers` 0 reads label probabilities, K samples K written answers, and another mode (`stated`) is that of method
     `ladder` alone. For methods that compare outputs with each other,
     `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
-    by `selection` (see `refladder.ranking.selection`). `shared` holds the answers of this run, so that no method
+    by `selection` (see `refladder.statistics.selection`). `shared` holds the answers of this run, so that no method
     asks a question that another has asked.
 
     `checks` is the folder that remembers how judges were checked (see `refladder.scoring.judge_check`), None for none.

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 from refladder.backends.protocol import characters
 from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import within
-from refladder.files.ladder_sets import LadderSet, choose_dimensions, ladder_set, load_ladders
+from refladder.files.ladder_sets import (
+    LadderSet,
+    choose_dimensions,
+    criteria_set,
+    ladder_set,
+    load_ladders,
+)
 from refladder.files.tables import Row
 from refladder.methods.contract import (
     LADDER,
@@ -20,6 +26,7 @@ from refladder.methods.contract import (
 from refladder.methods.measures import Tally, of_orders
 from refladder.scoring import recorded
 from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Item, LadderScorer, batches
 from refladder.settings import Scoring
@@ -61,7 +68,7 @@ def evaluation_ladders(
     if any(not context.text for context in benchmark.contexts):
         raise UsageError(
             f"{benchmark.name}: texts without a context have no ladder of their own; name a shared set with "
-            f"{option('ladders')}, as `refladder build own --shared K` makes"
+            f"{option('ladders')}, as `refladder build table --shared K` makes"
         )
     with settings.progress("writing ladders") as progress:
         ladders, failures = build_ladders(
@@ -158,6 +165,10 @@ def _run(
             dimensions = [
                 replace(dimension, description=words[dimension.name]) for dimension in dimensions
             ]
+    elif not mode_of(settings.answers).needs_ladders:
+        ladders = criteria_set(
+            benchmark.name, benchmark.contexts[0].task, dimensions, benchmark.contexts
+        )
     else:
 
         def needed(prompts: Sequence[Prompt]) -> None:

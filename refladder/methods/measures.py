@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from refladder.metaeval.shares import share_intervals
-from refladder.ranking.estimators import SAME
 from refladder.records import TIE
 from refladder.scoring.asker import inconsistency
 from refladder.scoring.columns import has_low_mass
+from refladder.statistics.estimators import SAME
+from refladder.statistics.shares import share_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -26,14 +26,14 @@ from refladder.methods.contract import (
 )
 from refladder.methods.measures import Measures, Part, Tally
 from refladder.prompts import load_template
-from refladder.ranking import bias, estimators
-from refladder.ranking.likelihood import likelihood_ranking
-from refladder.ranking.selection import all_pairs, select_pairs
-from refladder.ranking.sorting import beam_sort, comparisons_between, run_together
 from refladder.records import digest_of
 from refladder.scoring.asker import Asker, first_probabilities, judging_template, run_of
 from refladder.scoring.question import pair_question
 from refladder.scoring.recorded import PAIRS
+from refladder.statistics import bias, estimators
+from refladder.statistics.likelihood import likelihood_ranking
+from refladder.statistics.selection import all_pairs, select_pairs
+from refladder.statistics.sorting import beam_sort, comparisons_between, run_together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

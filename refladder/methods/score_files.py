@@ -10,10 +10,10 @@ from refladder.files.tables import number_in, read_rows
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import missing_column, name_of, text_of
 from refladder.loaders.user_table import context_text
-from refladder.metaeval.agreement import human_means
 from refladder.methods.contract import Method
 from refladder.records import text_id
 from refladder.scoring.columns import column_names
+from refladder.statistics.agreement import human_means
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

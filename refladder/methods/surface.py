@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.metaeval.agreement import build_grid, human_means
-from refladder.metaeval.leave_one_out import choose_on_other_contexts, standardise
 from refladder.methods.contract import Method, by_context
 from refladder.records import Context
-from refladder.trust.threshold import area_under_curve
+from refladder.statistics.agreement import build_grid, human_means
+from refladder.statistics.leave_one_out import choose_on_other_contexts, standardise
+from refladder.statistics.threshold import area_under_curve
 from refladder.version import __version__
 
 if TYPE_CHECKING:

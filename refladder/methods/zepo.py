@@ -31,9 +31,9 @@ from refladder.methods.pairwise import (
     win_ratios,
 )
 from refladder.prompts import Template, fill, text_of, with_text
-from refladder.ranking.bias import share_of_first
 from refladder.records import Prompt, Unwritten
 from refladder.scoring.asker import first_probabilities
+from refladder.statistics.bias import share_of_first
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

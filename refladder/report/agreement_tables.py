@@ -11,9 +11,9 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from refladder.errors import plural
-from refladder.metaeval.agreement import MEAN, PARTIAL, Agreement
-from refladder.metaeval.correction import SIGNIFICANT
 from refladder.report.rendering import DASH, INTERVALS, PlainTable, number, with_interval
+from refladder.statistics.agreement import MEAN, PARTIAL, Agreement
+from refladder.statistics.correction import SIGNIFICANT
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.metaeval.agreement import human_means
 from refladder.methods.measures import Measures, Part, Share, share_of
-from refladder.ranking import bias
 from refladder.report.rendering import DASH, PlainTable, with_interval
+from refladder.statistics import bias
+from refladder.statistics.agreement import human_means
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.errors import UsageError
-from refladder.metaeval.correlation import correlate_rows
-from refladder.ranking import SCHEMES, bias
-from refladder.ranking.estimators import win_ratio
-from refladder.ranking.selection import most_pairs, select_pairs
+from refladder.statistics import SCHEMES, bias
+from refladder.statistics.correlation import correlate_rows
+from refladder.statistics.estimators import win_ratio
+from refladder.statistics.selection import most_pairs, select_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,22 +7,22 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError
-from refladder.metaeval.agreement import MEAN, human_means
-from refladder.ranking import SCHEMES
-from refladder.ranking.bias import NEAR
 from refladder.report.cards import ALL
 from refladder.report.charts import Chart, Series, check_charts, file_stems
 from refladder.report.curves import budget_curve, consistency_rows, has_all_pairs
 from refladder.report.rendering import PlainTable, number
+from refladder.statistics import SCHEMES
+from refladder.statistics.agreement import MEAN, human_means
+from refladder.statistics.bias import NEAR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from refladder.metaeval.agreement import Agreement
     from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension
     from refladder.report.cards import Card
     from refladder.report.curves import ConsistencyRow, CurvePoint
+    from refladder.statistics.agreement import Agreement
 
 
 def draw_figures(

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from refladder.report.rendering import DASH, PlainTable, number, printable, short
-from refladder.scoring.columns import SPREAD_LEGEND, column_names, overall_column
+from refladder.scoring.columns import column_names, overall_column
+from refladder.scoring.rules import SPREAD_LEGEND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,9 +48,8 @@ def score_table(
             score, grade, spread = (
                 values[name] for name in (names.score, names.grade, names.spread)
             )
-            cells += (
-                [DASH] * 3 if score is None else [f"{score:+.2f}", f"{grade:.2f}", f"{spread:.2f}"]
-            )
+            placed = DASH if grade is None else f"{grade:.2f}"
+            cells += [DASH] * 3 if score is None else [f"{score:+.2f}", placed, f"{spread:.2f}"]
         if several:
             cells.append(number(values[overall_column(dimensions)], 2))
         rows.append([printable(short(text, _SCORED)), *cells])

@@ -10,7 +10,7 @@ from refladder.report.rendering import DASH, PlainTable, number
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from refladder.trust.rate import Rate
+    from refladder.statistics.rate import Rate
 
 # Characters of a bar.
 _WIDE = 20

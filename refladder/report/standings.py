@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.metaeval.shares import share_intervals
 from refladder.report.rendering import DASH, PlainTable, number
+from refladder.statistics.shares import share_intervals
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -68,6 +68,7 @@ def warning_lines(report: ScoreReport) -> list[str]:
             f"Context truncated in {report.cut:,} of {plural(report.judgments, 'judgment')}, to fit the judge. "
             "See NAME_note of the rows."
         )
+    lines += [f"No grade on {name}: {reason}." for name, reason in report.no_grade.items()]
     return lines + low_mass_lines(report.low_mass, report.judgments)
 
 

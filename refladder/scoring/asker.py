@@ -22,6 +22,7 @@ from refladder.records import (
     LOSS,
     NO,
     OUTCOMES,
+    RATINGS,
     REWARD,
     TIE,
     WIN,
@@ -85,12 +86,12 @@ def run_of(
     backend: Backend,
     template: Template,
     *,
-    answers: int = 0,
+    answers: int | str = 0,
     stated: int = 0,
     sampling: Sampling | None = None,
 ) -> Run:
     """Return the first line of a file whose judgments are found by key: any dimension, no ladders."""
-    if answers and sampling is None:
+    if isinstance(answers, int) and answers and sampling is None:
         raise UsageError(
             "sampled answers need a sampling; give one, or read label probabilities (answers=0)"
         )
@@ -172,7 +173,8 @@ class Asker:
         if not questions:
             return []
         if self.backend.recorded is not None:
-            outcomes = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
+            outcomes: tuple[str, ...] = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
+            outcomes = RATINGS if self.log.run.rates else outcomes
             recorded = self.backend.recorded
             recipe = self.log.run.recipe.digest
             return [
@@ -186,7 +188,7 @@ class Asker:
         prompts = [prompt for position in order for prompt in self.prompts(questions[position])]
         count = len(prompts) // len(questions)
         readings: dict[int, LabelReading] = {}
-        answers, sampling = self.log.run.answers, self.log.run.recipe.sampling
+        answers, sampling = self.log.run.sampled, self.log.run.recipe.sampling
         reader = (
             self.backend
             if sampling is None
@@ -231,7 +233,7 @@ class Asker:
         """Count the characters of a question's prompts, times the sampled answers; 0 for recorded judgments."""
         if self.backend.recorded is not None:
             return 0
-        return sum(map(characters, self.prompts(question))) * max(self.log.run.answers, 1)
+        return sum(map(characters, self.prompts(question))) * max(self.log.run.sampled, 1)
 
     def _judgment(self, question: Question, readings: Sequence[LabelReading]) -> Judgment:
         answers = tuple(self.template.labels)

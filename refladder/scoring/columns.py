@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from refladder.settings import Scale, Scoring
 
 
-SPREAD_LEGEND = (
-    "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
-)
 # Below this label mass, everything else that the judge could answer was more probable than the labels.
 LOW_MASS = 0.5
 # The second name is used where a dimension is called overall.
@@ -131,11 +128,21 @@ class Columns:
         rule = rule_named(scale.rule)
         self.added = added_columns(dimensions, shared=self._shared, intervals=self._intervals)
         self._names = [column_names(dimension.name) for dimension in dimensions]
+        self._human = [(float(each.low), float(each.high)) for each in dimensions]
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
         self._weights = weights_for(dimensions, scale.weights)
         self._bounds = np.array(
             [mode.bounds(rule, run.rungs, (each.low, each.high)) for each in dimensions]
         )
+
+    def scales(self) -> dict[str, tuple[float, float]]:
+        """Return the least and the greatest value of each column of scores and grades."""
+        scales: dict[str, tuple[float, float]] = {}
+        for names, human, (low, high) in zip(
+            self._names, self._human, self._bounds.tolist(), strict=True
+        ):
+            scales |= {names.score: (low, high), names.grade: human}
+        return scales if self._overall is None else {**scales, self._overall: (0.0, 1.0)}
 
     def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
         """Return the weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
@@ -172,19 +179,8 @@ class Columns:
 
 def signature_of(run: Run, scale: Scale) -> str:
     """Return everything that determines a score, in one line."""
-    rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
-    answers = f"answers:{run.mode}|" if run.mode != "0" else ""
-    return f"ladders:{run.ladders}|{run.recipe.signature}|{answers}orders:{run.orders}|{rule}"
-
-
-def bounds_text(run: Run, scale: Scale) -> str:
-    """Write three lines for people: the range of the score, and what grade and spread are."""
-    human = run.dimensions[0].low, run.dimensions[0].high
-    low, high = mode_of(run.mode).bounds(rule_named(scale.rule), run.rungs, human)
-    return (
-        f"score: {scale.rule}, from {low:g} (worse than all {run.compared} rungs) to {high:g} (better than all)\n"
-        f"grade: position on the human scale\n{SPREAD_LEGEND}"
-    )
+    asked = mode_of(run.mode).signature(run, scale)
+    return f"ladders:{run.ladders}|{run.recipe.signature}|{asked}"
 
 
 def block_notes(

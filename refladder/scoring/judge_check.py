@@ -16,8 +16,9 @@ from refladder.records import SCHEMAS, JudgeCheck, digest_of
 from refladder.scoring.asker import Asker
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
-from refladder.trust.certificate import ALPHA, sign_test
-from refladder.trust.rate import wilson
+from refladder.scoring.question import drawn_ladders
+from refladder.statistics.certificate import ALPHA, sign_test
+from refladder.statistics.rate import wilson
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -29,13 +30,12 @@ if TYPE_CHECKING:
     from refladder.scoring.modes.mode import Group
     from refladder.scoring.scorer import LadderScorer
 
-# How many ladders of a dimension are compared, and from how many a pass means something and the sign test refuses.
-MOST, FEWEST = 16, 12
+# From how many ladders of a dimension a pass means something and the sign test refuses.
+FEWEST = 12
 # Ladders that could be read, below which no judge is refused.
 LEAST = 5
 # Share of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1).
 NEEDED = 0.7
-SEED = 0
 _UNSHOWN = "not shown to distinguish the best rung from the worst better than chance"
 
 
@@ -50,11 +50,15 @@ def prove(
 
     Without `ask`, a dimension that is not remembered has no check. `progress` is that of the rows that follow.
     """
-    if scorer.judge.recorded is not None:
+    if scorer.judge.recorded is not None or not scorer.ladders.ladders:
         return []
-    mode = scorer.mode.of_check
-    run = mode.run(scorer.judge, scorer.template, scorer.run.recipe.sampling)
-    drawn = {each.name: drawn_questions(scorer.ladders, each, mode) for each in scorer.dimensions}
+    mode = scorer.mode.of_check(scorer.ladders)
+    template = scorer.template_of(mode)
+    run = mode.run(scorer.judge, template, scorer.run.recipe.sampling)
+    drawn = {
+        each.name: drawn_questions(scorer.ladders, each, mode, scorer.dimensions)
+        for each in scorer.dimensions
+    }
     files = {name: _file(folder, run, groups) for name, groups in drawn.items()}
     known = {
         name: read_record(JudgeCheck, path)
@@ -68,9 +72,9 @@ def prove(
     if ask and new:
         if progress is not None:
             groups = list(itertools.chain(*new.values()))
-            prompts = mode.prompts(scorer.template, len(groups), sum(map(len, groups)))
+            prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
             progress(0, prompts, "judge check before the first row", 1)
-        asker = Asker(scorer.judge, scorer.template, JudgmentIndex(None, run))
+        asker = Asker(scorer.judge, template, JudgmentIndex(None, run))
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.read:
@@ -93,19 +97,17 @@ def prove(
     return checks
 
 
-def drawn_questions(ladders: LadderSet, dimension: Dimension, mode: Mode) -> list[Group]:
-    """Return what a mode asks about ladders with contexts, which a fixed seed draws."""
-    able = [
-        (ladders.contexts[context_id], ladder)
-        for (context_id, name), ladder in ladders.ladders.items()
-        if name == dimension.name and context_id in ladders.contexts
-    ]
-    chosen = np.random.default_rng(SEED).permutation(len(able))[:MOST].tolist()
+def drawn_questions(
+    ladders: LadderSet,
+    dimension: Dimension,
+    mode: Mode,
+    dimensions: Sequence[Dimension] | None = None,
+) -> list[Group]:
+    """Return what a mode asks about the ladders that are drawn; `dimensions` are all that are scored."""
+    asked = ladders.dimensions if dimensions is None else dimensions
     groups: list[Group] = []
-    for number in sorted(chosen):
-        context, ladder = able[number]
-        shared = bool(ladders.anchors)
-        groups += mode.check_questions(context, dimension, ladder, shared=shared)
+    for context, ladder in drawn_ladders(ladders, dimension):
+        groups += mode.check_questions(ladders, context, dimension, ladder, asked)
     return groups
 
 
@@ -236,8 +238,23 @@ def _file(folder: Path | None, run: Run, groups: Sequence[Group]) -> Path | None
     return folder / f"{digest_of(json.dumps(words), size=12)}.json"
 
 
+def notice_of(scorer: LadderScorer) -> str:
+    """Say what the judge check cannot show of a set in this mode; empty without such a limit."""
+    if not scorer.ladders.ladders:
+        return f"{scorer.ladders.name}: criteria without rungs, so there is no judge check and no grade"
+    mode = scorer.mode.of_rungs(scorer.ladders)
+    if mode.name == scorer.mode.name:
+        return ""
+    return (
+        f"judge check: as with {option('answers')} {mode.name}, because a rung cannot be an example for itself, and no "
+        "other anchor has examples"
+    )
+
+
 def missing_line(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> str:
     """Name the dimensions on which the judge of texts without a table has no check; empty if it has all."""
+    if not scorer.ladders.ladders:
+        return ""
     known = {check.dimension for check in checks}
     missing = ", ".join(
         dimension.name for dimension in scorer.dimensions if dimension.name not in known

@@ -42,6 +42,7 @@ from refladder.files.tables import is_many, open_table
 from refladder.records import (
     LOSS,
     OUTCOMES,
+    RATINGS,
     TEXT,
     WIN,
     Comparison,
@@ -134,7 +135,9 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
 
 
 def outcomes_of(run: Run) -> tuple[str, ...]:
-    """Return the outcomes of a run's comparisons; a reward model knows no tie."""
+    """Return the outcomes of a run's judgments of texts; a reward model knows no tie."""
+    if run.rates:
+        return RATINGS
     return (WIN, LOSS) if any(_REWARD in prompt for prompt in run.recipe.prompts) else OUTCOMES
 
 

@@ -14,14 +14,20 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from refladder.prompts import criterion
 from refladder.records import OUTPUT, Comparison, Context, Dimension
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from refladder.files.ladder_sets import LadderSet
     from refladder.records import Ladder, Output, Rung
 
+# How many ladders of a dimension the judge check asks about, and the seed that draws them.
+MOST_CHECKED = 16
+_SEED = 0
 # The id of a rung in a Comparison is this and its level.
 RUNG = "rung:"
 
@@ -38,7 +44,7 @@ def level_of(name: str) -> int | None:
 
 
 def anchors_compared(anchors: Sequence[str]) -> list[tuple[str, str]]:
-    """Return the pairs of anchors whose rungs are compared: each anchor with the next two, in a circle.
+    """Return the pairs of anchors whose rungs are compared: each anchor with the next two, the last ones with the first.
 
     Of up to 3 anchors these are all pairs in both directions. Of more, a comparison of all pairs would take most of the
     requests and show little more.
@@ -167,6 +173,17 @@ def ladder_questions(
         sides = shown_output, rung_side(rung, anchor)
         for target, reference in (sides, sides[::-1])[:orders]:
             yield comparison_of(context, dimension, target, reference)
+
+
+def drawn_ladders(ladders: LadderSet, dimension: Dimension) -> list[tuple[Context, Ladder]]:
+    """Draw the ladders of a dimension that the judge check asks about, with their contexts, by a fixed seed."""
+    able = [
+        (ladders.contexts[context_id], ladder)
+        for (context_id, name), ladder in ladders.ladders.items()
+        if name == dimension.name and context_id in ladders.contexts
+    ]
+    chosen = np.random.default_rng(_SEED).permutation(len(able))[:MOST_CHECKED].tolist()
+    return [able[number] for number in sorted(chosen)]
 
 
 def rung_questions(

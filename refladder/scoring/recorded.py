@@ -6,6 +6,8 @@ A row is one comparison, and the columns say of which kind the table is::
     context_id, dimension, output, rung, win, loss, tie    three probabilities instead
     context_id, dimension, first, second, winner           winner: first, second, tie, or the id of one of the two
     context_id, dimension, first, second, p                the probability that the first is better
+    context_id, dimension, output, percent                 a rating: the percentages of 1, 2, 3, 4 and 5, as a list
+    context_id, dimension, rung, percent                   the rating of a rung, which grades need
 
 `first` is the output that was shown first; the swapped pair is another row. In a ladder table, the optional column
 `swapped` is true where the two texts changed places; the outcome is the output's in both orders. `anchor` names the
@@ -17,6 +19,8 @@ from __future__ import annotations
 
 import functools
 import math
+from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,10 +28,12 @@ from refladder.backends import Backend
 from refladder.errors import DataError, UsageError, did_you_mean, option, plural
 from refladder.files.tables import read_rows
 from refladder.loaders.fields import missing_column, name_of, number_of, row_id, value_of
+from refladder.parsing import parse_json
 from refladder.records import (
     IMPOSSIBLE,
     LOSS,
     OUTCOMES,
+    RATINGS,
     SCHEMAS,
     TIE,
     WIN,
@@ -37,7 +43,8 @@ from refladder.records import (
     digest_of,
     scale_of,
 )
-from refladder.scoring.judgment_file import read_judgments
+from refladder.scoring.judgment_file import check_outcomes, read_judgments
+from refladder.scoring.modes.rating_answer import GREATEST_SUM, LEAST_SUM
 from refladder.scoring.question import RUNG, level_of, rung_id
 
 if TYPE_CHECKING:
@@ -51,19 +58,26 @@ if TYPE_CHECKING:
     Judged = tuple[str, Comparison, LabelReading]
 
 # Kinds of tables.
-LADDER, PAIRS = "ladder", "pairs"
+LADDER, PAIRS, RATED = "ladder", "pairs", "ratings"
+# The mode of recorded ratings.
+_MODE_OF_RATINGS = "rating:stated"
 # A method that asks no judge goes with every kind.
 ANY = "any"
 # Probabilities written with few digits may add to a little more than 1.
 SLACK = 1e-6
 EMPTY = "no judgment in the recorded row"
 _SWAPPED = {"true": True, "1": True, "false": False, "0": False, "": False}
+_TEXTS = {LADDER: "outputs against rungs", PAIRS: "pairs of outputs", RATED: "single texts"}
+_WORDS = {LADDER: "rungs", PAIRS: "pairs", RATED: "single texts"}
 # Names in a message.
 _SHOWN = 5
 
 
 class Recorded(Backend):
-    """Judgments of kind `ladder` or `pairs` that were made elsewhere; nothing is asked of any model."""
+    """Judgments of kind `ladder`, `pairs` or `ratings` that were made elsewhere; nothing is asked of any model.
+
+    `mode` is that in which they are scored, as `--answers` names it.
+    """
 
     def __init__(
         self,
@@ -72,7 +86,10 @@ class Recorded(Backend):
         readings: Mapping[Comparison, LabelReading],
         places: Mapping[Comparison, str],
         sets: Mapping[str, str] | None = None,
+        *,
+        mode: int | str = 0,
     ) -> None:
+        self.mode = mode
         self.path = path
         self.kind = kind
         self.recorded: Mapping[Comparison, LabelReading] = readings
@@ -96,8 +113,8 @@ class Recorded(Backend):
     @property
     def notice(self) -> str:
         """Say how many judgments the file holds."""
-        texts = "outputs against rungs" if self.kind == LADDER else "pairs of outputs"
-        swapped = sum(comparison.subject.startswith(RUNG) for comparison in self.recorded)
+        texts = _TEXTS[self.kind]
+        swapped = sum(key.subject.startswith(RUNG) and key.against != "" for key in self.recorded)
         words = (
             f" ({swapped:,} in the swapped order, which {option('both-orders')} uses)"
             if swapped
@@ -126,7 +143,12 @@ class Recorded(Backend):
             key: reading for key, reading in self.recorded.items() if key.dimension in dimensions
         }
         return Recorded(
-            self.path, self.kind, readings, {key: self._places[key] for key in readings}, self._sets
+            self.path,
+            self.kind,
+            readings,
+            {key: self._places[key] for key in readings},
+            self._sets,
+            mode=self.mode,
         )
 
     def outputs(self) -> dict[tuple[str, str], str]:
@@ -178,7 +200,7 @@ class Recorded(Backend):
         digests = {ladders.digest, *(each.digest for each in ladders.earlier)}
         for place, signature in self._sets.items():
             judged = str(scale_of(signature))
-            if judged.rpartition("@")[2] not in digests:
+            if judged.partition("|")[0].rpartition("@")[2] not in digests:
                 raise DataError(
                     f"{place}: these judgments are of the ladders {judged}, and {ladders.name} has others "
                     f"({ladders.digest}); name those that were judged with {option('ladders')} SET"
@@ -210,7 +232,8 @@ def _unknown(row: str, problem: str, name: str, names: Iterable[str]) -> DataErr
 
 
 def _outputs_of(comparison: Comparison) -> list[str]:
-    return [name for name in (comparison.subject, comparison.against) if not name.startswith(RUNG)]
+    names = comparison.subject, comparison.against
+    return [name for name in names if name and not name.startswith(RUNG)]
 
 
 def read_recorded(*paths: str) -> Recorded:
@@ -231,13 +254,27 @@ def read_recorded(*paths: str) -> Recorded:
             readings[comparison] = reading
             places[comparison] = place
     if len(set(kinds.values())) > 1:
-        of_pairs = next(path for path in paths if kinds[path] == PAIRS)
-        of_rungs = next(path for path in paths if kinds[path] == LADDER)
+        of_pairs = next(path for path in paths if kinds[path] != LADDER)
+        of_rungs = next(path for path in paths if kinds[path] != kinds[of_pairs])
         raise UsageError(
-            f"{of_pairs} holds judgments of pairs, and {of_rungs} of rungs; name them in runs of their own"
+            f"{of_pairs} holds judgments of {_WORDS[kinds[of_pairs]]}, and {of_rungs} of {_WORDS[kinds[of_rungs]]}; name "
+            "them in runs of their own"
         )
     names = ", ".join("<stdin>" if path == "-" else path for path in paths)
-    return Recorded(names, kinds[paths[0]], readings, places, sets)
+    mode = recorded_mode(paths[0]) if kinds[paths[0]] == RATED else 0
+    return Recorded(names, kinds[paths[0]], readings, places, sets, mode=mode)
+
+
+def recorded_mode(path: str) -> int | str:
+    """Return the mode in which the judgments of a file are scored, by its first row; 0 for standard input."""
+    if path == "-":
+        return 0
+    with closing(read_rows(path)) as rows:
+        first = rows.first()
+    if first is None or first.fields.get("schema") != SCHEMAS[Run]:
+        return _MODE_OF_RATINGS if first is not None and "percent" in first.fields else 0
+    run, _ = read_judgments(path)
+    return run.answers if run.rates else 0
 
 
 def _judged_in(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
@@ -254,7 +291,7 @@ def _judged_in(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
 
     def judged() -> Iterator[Judged]:
         for row in rows:
-            comparison = _rung_comparison(row) if kind == LADDER else _pair_comparison(row)
+            comparison = _COMPARISONS[kind](row)
             yield row.where, comparison, _reading(row, verdict, comparison)
 
     return kind, judged()
@@ -262,14 +299,19 @@ def _judged_in(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
 
 def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
     run, judgments = read_judgments(path)
-    kind, outcomes = (LADDER, OUTCOMES) if run.rungs else (PAIRS, (WIN, LOSS))
-    if kind == LADDER:
+    kind = LADDER if run.rungs else PAIRS
+    outcomes: tuple[str, ...] = OUTCOMES if run.rungs else (WIN, LOSS)
+    if run.rates:
+        kind, outcomes = RATED, RATINGS
+    if run.rungs:
         sets[f"{path}:1"] = run.ladders
 
     def judged() -> Iterator[Judged]:
         for place, judgment in judgments:
             given = set(judgment.outcomes)
-            if judgment.against is None or not set(outcomes[:2]) <= given <= set(OUTCOMES):
+            if kind == RATED:
+                check_outcomes(place, judgment, RATINGS)
+            elif judgment.against is None or not set(outcomes[:2]) <= given <= set(OUTCOMES):
                 raise DataError(
                     f"{place}: a grade of one text, and recorded judgments are comparisons; name the judgments of "
                     "`refladder score`, or those of a method over pairs"
@@ -289,6 +331,8 @@ def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator
 
 def _kind_of(row: Row) -> str:
     has_rung = "rung" in row.fields
+    if "percent" in row.fields:
+        return RATED
     if has_rung == bool({"first", "second"} & row.fields.keys()):
         problem = "neither 'rung' nor 'first' and 'second'"
         if has_rung:
@@ -302,6 +346,8 @@ def _kind_of(row: Row) -> str:
 
 def _verdict_columns(row: Row, kind: str) -> tuple[str, ...]:
     """Return the columns that hold the judgment, in a table of that kind."""
+    if kind == RATED:
+        return ("percent",)
     word, numbers = ("outcome", OUTCOMES) if kind == LADDER else ("winner", ("p",))
     present = [name for name in (word, *numbers) if name in row.fields]
     if not present:
@@ -332,6 +378,21 @@ def _rung_comparison(row: Row) -> Comparison:
     if swapped is None:
         raise DataError(f"{row.where}: swapped {value!r:.60}; it must be true or false")
     return _comparison(row, *(ids[::-1] if swapped else ids), anchor=anchor)
+
+
+def _rating(row: Row) -> Comparison:
+    """Return what a row rates: an output, or a rung if it names none."""
+    if _if_any(row, "output"):
+        return _comparison(row, _output(row, "output"), "")
+    level = number_of(row, "rung")
+    anchor = _if_any(row, "anchor")
+    if level < 1 or not level.is_integer():
+        raise DataError(
+            f"{row.where}: rung {row.fields['rung']!r}; a rung is a whole number, 1 for the worst"
+        )
+    comparison = _comparison(row, rung_id(int(level), anchor), "", anchor=anchor)
+    # The context of a rung is its anchor.
+    return replace(comparison, context_id=anchor) if anchor else comparison
 
 
 def _pair_comparison(row: Row) -> Comparison:
@@ -377,6 +438,8 @@ def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> Labe
                     f"{row.where}: outcome {outcome!r:.60}; it must be {WIN}, {LOSS} or {TIE}, or empty"
                 )
             return _seen_from(comparison, [float(outcome == name) for name in OUTCOMES], mass=None)
+        case ("percent",):
+            return _rated(row)
         case ("winner",):
             return _certain(_winner(row, comparison))
         case ("p",):
@@ -393,6 +456,30 @@ def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> Labe
             f"{row.where}: {shown}; probabilities are 0 or more and add to more than 0 and at most 1"
         )
     return _seen_from(comparison, probabilities, mass=min(1.0, sum(probabilities)))
+
+
+def _rated(row: Row) -> LabelReading:
+    """Return the reading of five percentages; a cell of CSV holds a list as JSON."""
+    given = row.fields["percent"]
+    if isinstance(given, str):
+        given = parse_json(given, f"{row.where}: percent")
+    numbers = [each for each in given if _is_number(each)] if isinstance(given, list) else []
+    if len(numbers) != len(RATINGS) or len(given) != len(RATINGS) or min(numbers) < 0:
+        raise DataError(
+            f"{row.where}: percent {row.fields['percent']!r:.60}; it must be a list of {len(RATINGS)} numbers of 0 or "
+            "more, the percentages of the ratings 1 to 5"
+        )
+    if not LEAST_SUM <= sum(numbers) <= GREATEST_SUM:
+        raise DataError(
+            f"{row.where}: the numbers of percent add to {sum(numbers):g}, and percentages add to 100; correct the row, "
+            "or leave the cell empty"
+        )
+    shares = [number / sum(numbers) for number in numbers]
+    return LabelReading(logprobs=tuple(map(_log, shares)), mass=None)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _winner(row: Row, comparison: Comparison) -> float:
@@ -431,3 +518,6 @@ def _seen_from(
 
 def _log(probability: float) -> float:
     return math.log(probability) if probability > 0 else IMPOSSIBLE
+
+
+_COMPARISONS = {LADDER: _rung_comparison, PAIRS: _pair_comparison, RATED: _rating}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.errors import ShapeError
-from refladder.ranking.estimators import SAME
 from refladder.registry import Entry, find
+from refladder.statistics.estimators import SAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,6 +41,9 @@ RULES = {
     ),
 }
 DEFAULT_RULE = "ladder-sum"
+SPREAD_LEGEND = (
+    "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
+)
 # Rules that are linear in the probabilities of verdicts.
 LINEAR = "ladder-sum", "mean-difference", "expected-grade"
 

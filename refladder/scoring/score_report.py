@@ -25,7 +25,9 @@ class ScoreReport:
     `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
     below one half.
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
-    `order_texts`, the variance of the score between the orders of the rungs.
+    `order_texts`, the variance of the score between the orders of the rungs. `scales` are both ends of each column of
+    scores and grades. `rung_ratings` are the judge's mean ratings of the levels of the rungs, and `no_grade` says why they
+    give no grades.
     """
 
     rows: int = 0
@@ -45,6 +47,9 @@ class ScoreReport:
     order_variance: dict[str, float] = field(default_factory=dict)
     order_texts: dict[str, int] = field(default_factory=dict)
     judged_bottom: dict[str, int] = field(default_factory=dict)
+    scales: dict[str, tuple[float, float]] = field(default_factory=dict)
+    rung_ratings: dict[str, list[float | None]] = field(default_factory=dict)
+    no_grade: dict[str, str] = field(default_factory=dict)
     signature: str = ""
 
     @property

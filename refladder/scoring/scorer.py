@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -12,7 +13,7 @@ import numpy as np
 
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.records import Context, Run, Sampling, Score
+from refladder.records import Context, Run, Sampling, Score, digest_of
 from refladder.scoring.asker import Asker, judging_template
 from refladder.scoring.columns import (
     block_notes,
@@ -20,7 +21,9 @@ from refladder.scoring.columns import (
     least_masses,
     signature_of,
 )
+from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
+from refladder.scoring.question import RUNG
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
 
@@ -31,9 +34,11 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.files.tables import Row
+    from refladder.prompts import Template
     from refladder.records import Dimension, Judgment, Output
-    from refladder.scoring.judgment_file import JudgmentLog
+    from refladder.scoring.modes import Mode
     from refladder.scoring.modes.mode import Group
+    from refladder.scoring.rung_scale import RungScale
     from refladder.settings import Scale, Scoring
 
 T = TypeVar("T")
@@ -91,6 +96,7 @@ class Verdicts:
         self.run = run
         self._mode = mode_of(run.mode)
         self.report = ScoreReport(signature=signature_of(run, scale))
+        self._scales: Mapping[str, RungScale] = {}
         # Done once, as the look-up reads the metadata of every installed package.
         self._rule = rule_named(scale.rule)
 
@@ -102,6 +108,21 @@ class Verdicts:
         report.cut += sum(judgment.cut for judgment in judgments)
         report.low_mass += sum(map(has_low_mass, judgments))
         self._mode.count(self.run, judgments, report)
+
+    def take_rungs(self, judgments: Sequence[Judgment]) -> None:
+        """Take the judgments of rungs that come before those of texts."""
+        report = self.report
+        report.judgments += len(judgments)
+        report.unparsed += sum(judgment.logprobs is None for judgment in judgments)
+        self._scales = self._mode.rung_scales(self.run, judgments)
+        report.rung_ratings = {name: list(scale.means) for name, scale in self._scales.items()}
+        usable = {name: scale for name, scale in self._scales.items() if scale.is_usable}
+        report.no_grade = {
+            name: scale.problem for name, scale in self._scales.items() if not scale.is_usable
+        }
+        if usable:
+            means = json.dumps({name: scale.means for name, scale in usable.items()})
+            report.signature += f"|rungs:{digest_of(means, size=6)}"
 
     def scores(
         self,
@@ -126,8 +147,14 @@ class Verdicts:
             masses[rows, numbers] = least_masses(judgments, each)
         by_dimension = []
         for number, (dimension, fields) in enumerate(
-            zip(run.dimensions, mode.numbers(run, rule, len(ids), judgments, blocks), strict=True)
+            zip(
+                run.dimensions,
+                mode.numbers(run, rule, len(ids), judgments, blocks, scales=self._scales),
+                strict=True,
+            )
         ):
+            without = self.report.no_grade.get(dimension.name)
+            note = without and f"no grade: {without}"
             fields["mass"] = masses[:, number]
             cells = zip(*map(_known, fields.values()), strict=True)
             by_dimension.append(
@@ -135,7 +162,7 @@ class Verdicts:
                     Score(
                         output_id=ids[row],
                         dimension=dimension.name,
-                        reason=reasons.get((row, number)),
+                        reason=reasons.get((row, number), note),
                         signature=self.report.signature,
                         interval=intervals.get((row, number)),
                         **dict(zip(fields, of_row, strict=True)),
@@ -210,30 +237,36 @@ class LadderScorer:
         self.mode = mode_of(asked.answers)
         self.mode.check_settings(asked)
         self.mode.check_rungs(ladders.rungs)
-        self.template = judging_template(
-            judge_backend,
-            ladders.task,
-            self.mode.role(ladders, yes_no=asked.yes_no),
-            asked.prompts,
-            answers=self.mode.sampled,
-        )
+        self._prompts = asked.prompts
+        self._yes_no = asked.yes_no
+        self.template = self.template_of(self.mode)
         self.run = replace(
             self.mode.run(judge_backend, self.template, sampling),
-            ladders=ladders.signature,
+            ladders=ladders.scale,
             dimensions=self.dimensions,
             rungs=ladders.rungs,
             orders=asked.orders,
-            anchors=ladders.anchors,
+            anchors=ladders.scoring_anchors,
         )
+        # What is asked about rungs before the first text; None once it is answered.
+        self._rungs: list[Group] | None = self.mode.rung_groups(ladders, self.dimensions)
+        recorded = judge_backend.recorded
+        if recorded is not None and not any(each.subject.startswith(RUNG) for each in recorded):
+            self._rungs = []
         self._verdicts = Verdicts(self.run, self.scale)
         self.report = self._verdicts.report
 
     @property
     def prompts_of_a_row(self) -> int:
         """Return the number of prompts for a row that has all of its ladders."""
-        ladders = len(self.dimensions) * max(len(self.run.anchors), 1)
-        questions = ladders * self.run.rungs * self.run.orders
-        return self.mode.prompts(self.template, ladders, questions)
+        return self.mode.prompts_of_a_row(self.template, self.run)
+
+    def template_of(self, mode: Mode) -> Template:
+        """Return the template that the judge is asked with in a mode."""
+        role = mode.role(self.ladders, yes_no=self._yes_no)
+        return judging_template(
+            self.judge, self.ladders.task, role, self._prompts, answers=mode.sampled
+        )
 
     def score(self, items: Sequence[Item], log: JudgmentLog) -> list[tuple[Score, ...]]:
         """Score a batch: the scores of each item, one for each dimension."""
@@ -242,11 +275,22 @@ class LadderScorer:
     def judged(self, items: Sequence[Item], log: JudgmentLog) -> Judged:
         """Ask the judge about a batch, except for what the log holds."""
         groups, blocks, reasons = self._groups(items)
-        asker = self._asker(log, groups)
+        rungs = self._rungs or []
+        asker = self._asker(log, [*rungs, *groups])
         reused = log.reused
-        judgments = self.mode.ask(asker, groups)
+        judgments = self.mode.ask(asker, [*rungs, *groups])
         self.report.reused += log.reused - reused
-        return Judged(items, groups, judgments, blocks, reasons)
+        of_rungs = sum(map(len, rungs))
+        if self._rungs is not None:
+            self._rungs = None
+            self._verdicts.take_rungs(judgments[:of_rungs])
+        return Judged(items, groups, judgments[of_rungs:], blocks, reasons)
+
+    def judge_rungs(self) -> None:
+        """Ask what is asked about rungs before the first text, if that has not been done; nothing is stored."""
+        if self._rungs:
+            with JudgmentLog(None, self.run) as log:
+                self.judged((), log)
 
     def scores(self, judged: Judged) -> list[tuple[Score, ...]]:
         """Turn the judgments of a batch into scores, and add them to `report`."""
@@ -271,23 +315,28 @@ class LadderScorer:
         for row, item in enumerate(items):
             output = item.output
             unfit = self._why_unfit(item)
+            if output is None or unfit is not None:
+                numbers = range(len(self.dimensions))
+                reasons |= {(row, number): unfit or "no output" for number in numbers}
+                continue
+            context_id = output.context_id
+            asked = []
             for number, dimension in enumerate(self.dimensions):
-                if output is None or unfit is not None:
-                    reasons[row, number] = unfit or "no output"
-                    continue
-                context_id = output.context_id
-                has_ladder = (context_id, dimension.name) in self.ladders.ladders
-                if not (self.ladders.anchors or has_ladder):
+                if self._is_without_ladder(context_id, dimension):
                     reasons[row, number] = self._without_ladder(context_id, dimension.name)
                     continue
-                context = item.context if self.ladders.anchors else None
-                context = context or self._contexts.get(context_id)
-                context = context or Context(id=context_id, task=self.ladders.task, text="")
-                groups += self.mode.groups(
-                    output, context, dimension, self.ladders, orders=self.run.orders
-                )
+                asked.append(dimension)
                 blocks.append((row, number))
+            context = item.context if self.ladders.serves_any_context else None
+            context = context or self._contexts.get(context_id) or item.context
+            context = context or Context(id=context_id, task=self.ladders.task, text="")
+            groups += self.mode.groups(output, context, asked, self.ladders, orders=self.run.orders)
         return groups, blocks, reasons
+
+    def _is_without_ladder(self, context_id: str, dimension: Dimension) -> bool:
+        """Return whether a ladder is needed that the set does not have."""
+        has = (context_id, dimension.name) in self.ladders.ladders
+        return self.mode.needs_ladders and not (self.ladders.serves_any_context or has)
 
     def _without_ladder(self, context_id: str, dimension: str) -> str:
         """Say why there is no ladder of a context on a dimension."""
@@ -301,7 +350,9 @@ class LadderScorer:
             return item.note
         context_id = item.output.context_id
         # A shared set compares every text, with the context of its row.
-        if self.ladders.anchors or context_id not in self._with_ladders:
+        if self.ladders.serves_any_context or (
+            self.mode.needs_ladders and context_id not in self._with_ladders
+        ):
             return None
         if item.context is not None:
             return self._take_context(context_id, item.context.text, item.context.background)

@@ -18,10 +18,10 @@ from refladder.files.tables import format_of, number_in, read_rows
 from refladder.jobs.input_rows import Mapped, items
 from refladder.jobs.labelling import LabelledTable, read_pool
 from refladder.jobs.scored_tables import read_twice
-from refladder.metaeval.correlation import correlate
-from refladder.metaeval.levels import mean_within
 from refladder.methods.surface import MEASURES, measured
 from refladder.records import Distilled, HeldOut
+from refladder.statistics.correlation import correlate
+from refladder.statistics.levels import mean_within
 from refladder.students.first_pass import context_text_of
 from refladder.students.ngrams import NgramStudent, fit_ngrams
 from refladder.students.student import Student, save_student, student_card

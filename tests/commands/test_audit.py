@@ -64,7 +64,7 @@ def test_unparsed_judgments_are_counted_and_only_they_are_asked_again(tmp_path, 
     again = refladder.audit("demo/dialogue", judge=judge, judgments=tmp_path / "j.jsonl")
     assert judge.asked == 449
     assert (
-        [row["value"] for row in again if row["measure"] == "unparsed"][0] == 0 < rows[0]["value"]
+        next(row["value"] for row in again if row["measure"] == "unparsed") == 0 < rows[0]["value"]
     )
 
 

@@ -255,10 +255,10 @@ LINES = {
     f"score --text x {LADDERS} --context-id stor-01": (
         "unknown context 'stor-01'; did you mean 'story-01'? "
     ),
-    "build own --source x.csv --task-file t.toml --out o --option human=true": (
+    "build table --source x.csv --task-file t.toml --out o --option human=true": (
         "a table of your own has no options, and --option human=true was given; leave it out"
     ),
-    "evaluate own --source x.csv --task-file t.toml --option a=b": (
+    "evaluate table --source x.csv --task-file t.toml --option a=b": (
         "a table of your own has no options, and --option a=b was given; leave it out"
     ),
     "list rulez": "unknown kind of thing 'rulez'; did you mean 'rules'? Known: ",

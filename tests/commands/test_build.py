@@ -69,11 +69,11 @@ def test_build_says_what_failed(command, tmp_path):
     ("words", "message"),
     [
         (
-            "own",
-            "benchmark 'own' is your own data; give the path of your table instead of 'own'\n",
+            "table",
+            "benchmark 'table' is your own data; give the path of your table instead of 'table'\n",
         ),
         (
-            "own --source x.jsonl",
+            "table --source x.jsonl",
             "x.jsonl: a table of your own needs its task and dimensions; add --task-file TASK.toml\n",
         ),
         (
@@ -89,7 +89,7 @@ def test_own_needs_its_files(fails, words, message):
 @pytest.mark.usefixtures("own")
 def test_a_path_is_own_with_that_source(command, tmp_path):
     source, task = tmp_path / "questions.jsonl", f"--task-file {tmp_path}/task.toml"
-    for name, words in (("one", source), ("two", f"own --source {source}")):
+    for name, words in (("one", source), ("two", f"table --source {source}")):
         made = f"build {words} {task} --writer builtin --rungs 2 --out {tmp_path}/{name}"
         assert command(made).code == 0
     for file in ("ladders.jsonl", "contexts.jsonl", "context_digests.jsonl", "dimensions.jsonl"):
@@ -98,11 +98,11 @@ def test_a_path_is_own_with_that_source(command, tmp_path):
         refladder.build(
             data, task_file=tmp_path / "task.toml", writer="builtin", rungs=2, **more
         ).digest
-        for data, more in ((source, {}), ("own", {"source": source}))
+        for data, more in ((source, {}), ("table", {"source": source}))
     }
     assert digests == {refladder.load_ladders(tmp_path / "one").digest}
     exported = command(f"export {source} {task}").out
-    assert exported == command(f"export own --source {source} {task}").out != ""
+    assert exported == command(f"export table --source {source} {task}").out != ""
 
 
 def test_build_takes_the_columns_of_score(command, own, tmp_path):

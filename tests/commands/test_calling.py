@@ -259,7 +259,7 @@ def test_a_set_without_its_texts_scores_a_table_that_brings_them(tmp_path):
     assert changed["clarity_note"].endswith(
         "another text or background in this row than the ladder set ladders was written for"
     )
-    message = f"context '{name}' has another text in ladders than in own"
+    message = f"context '{name}' has another text in ladders than in table"
     with pytest.raises(UsageError, match=message):
         refladder.evaluate(other, ladders=without)
 

@@ -9,9 +9,9 @@ import pytest
 from json_lines import read_lines, write_lines
 
 import refladder
-from refladder.arena.html import review_page
-from refladder.arena.ratings import add_rating
-from refladder.arena.runs import read_run
+from refladder.contest.html import review_page
+from refladder.contest.ratings import add_rating
+from refladder.contest.runs import read_run
 from refladder.files.ladder_sets import load_ladders
 
 PROMPTS = [each.text for each in load_ladders("demo/story").contexts.values()][:6]

@@ -29,7 +29,7 @@ def own(command, tmp_path):
         write_lines(tmp_path / "own.jsonl", [dict(zip(keys, row, strict=True)) for row in rows])
         (tmp_path / "task.toml").write_text(TASK)
         given = f"--task-file {tmp_path}/task.toml --source {tmp_path}/own.jsonl"
-        return command(f"evaluate own {given} --resamples 5 {options}")
+        return command(f"evaluate table {given} --resamples 5 {options}")
 
     return go
 
@@ -43,7 +43,7 @@ def test_fewer_than_two_systems(own, method):
     done = own(ONE_SYSTEM, f"--methods {method}")
     assert (done.code, done.out) == (2, "")
     assert (
-        "refladder: own has no context with two outputs, so there is no pair to compare; use a method that scores "
+        "refladder: table has no context with two outputs, so there is no pair to compare; use a method that scores "
         "outputs one by one, such as ladder\n"
     ) in done.err
 
@@ -59,7 +59,7 @@ def test_contexts_of_one_output_show_the_pooled_level(own):
         r"own.jsonl, pooled: Spearman with the ratings, all outputs together.*ladder -?[\d.]+", told
     )
     assert (
-        "own: every context has one output, so there is no correlation within contexts; the level pooled compares "
+        "table: every context has one output, so there is no correlation within contexts; the level pooled compares "
         "outputs of different contexts\n"
     ) in done.err
     assert "--level pooled" not in done.err
@@ -71,7 +71,7 @@ def test_contexts_of_two_outputs_do_not_show_the_pooled_level(own):
     done = own(TIED)
     assert "pooled:" not in done.out
     assert (
-        "own: no correlation: it needs two outputs with different ratings and different scores, and no context has "
+        "table: no correlation: it needs two outputs with different ratings and different scores, and no context has "
         "them; `--level pooled` compares outputs of different contexts\n"
     ) in done.err
 
@@ -88,7 +88,7 @@ def test_all_ties_have_no_correlation_and_no_number(own):
     methods = "win-ratio,bradley-terry,poe,likelihood,pairs-greedy,pairs-beam"
     done = own(TIED, f"--methods {methods} --json")
     assert done.code == 0
-    assert "own: no correlation: it needs two outputs with different ratings" in done.err
+    assert "table: no correlation: it needs two outputs with different ratings" in done.err
     rows = [row for row in done.rows if row.get("kind") != "card"]
     assert {row["value"] for row in rows} == {None}
     assert {

@@ -172,7 +172,7 @@ SAID = [
     ),
     (
         "evaluate rated.csv --task-file task.toml",
-        "own has no ratings on clarity; add ratings, or choose other dimensions. Ratings are read from columns of ",
+        "table has no ratings on clarity; add ratings, or choose other dimensions. Ratings are read from columns of ",
     ),
     ("evaluate rated.csv --task-file task.toml", "map others with --column clarity=NAME"),
     ("score --model gpt-4o", "No such option '--model'. Did you mean '--judge'?"),

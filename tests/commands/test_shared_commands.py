@@ -14,7 +14,7 @@ from milder_judge import Milder
 from scored_folders import Inline, split
 
 import refladder
-from refladder.arena.runs import read_run
+from refladder.contest.runs import read_run
 from refladder.integrations.single_scores import single_scores
 
 NAME = "educational_value"
@@ -135,7 +135,7 @@ def test_the_scored_rows_have_no_context_and_the_new_column(made):
     [
         (f"filter SCORED --min {SCORE}=0 --out OUT/kept.jsonl", "60 rows: "),
         (
-            "evaluate own --source RATED --task-file TASK --ladders SET --level pooled",
+            "evaluate table --source RATED --task-file TASK --ladders SET --level pooled",
             "rated.jsonl, pooled: Spearman",
         ),
         ("audit SET", "audit, with 95 % intervals over contexts"),
@@ -151,7 +151,7 @@ def test_the_scored_rows_have_no_context_and_the_new_column(made):
         ("score TABLE --ladders SET --dry-run", "dry run, builtin: 906 calls"),
         ("show SET", "subject "),
         (
-            "build own --source SEEDS --task-file TASK --shared 2 --writer builtin --out OUT/new --dry-run",
+            "build table --source SEEDS --task-file TASK --shared 2 --writer builtin --out OUT/new --dry-run",
             "dry run, builtin: at most 10 calls",
         ),
     ],
@@ -165,11 +165,11 @@ def test_a_shared_set_passes_through(run, line, printed):
     ("line", "message"),
     [
         (
-            "build own --source SEEDS --task-file TASK --shared 9 --out OUT/x",
+            "build table --source SEEDS --task-file TASK --shared 9 --out OUT/x",
             "--shared 9 needs 9 seeds, and the table has 4",
         ),
         (
-            "build own --source SEEDS --task-file TASK --out OUT/x",
+            "build table --source SEEDS --task-file TASK --out OUT/x",
             "texts of task 'document' have no context, so all share",
         ),
         (
@@ -182,7 +182,7 @@ def test_a_shared_set_passes_through(run, line, printed):
         ),
         ("score TABLE --ladders demo/story", "no column 'context_id', nor 'context'"),
         (
-            "evaluate own --source RATED --task-file TASK",
+            "evaluate table --source RATED --task-file TASK",
             "texts without a context have no ladder of their own; name a shared",
         ),
         (
@@ -215,7 +215,7 @@ def test_certify_writes_the_share_of_levels_above_those_of_other_anchors(made, r
 
 
 def test_scored_files_are_the_rows_of_one_run(made, run, tmp_path, monkeypatch):
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Inline)
     split(read_lines(made / "documents.jsonl"), tmp_path / "in", 20)
     run("score OUT/in --ladders SET --out OUT/parts")
     files = sorted((tmp_path / "parts").glob("*.jsonl"))
@@ -314,7 +314,7 @@ def test_recorded_judgments_of_a_shared_set_are_scored_and_evaluated(run, made, 
         done = run(f"score TABLE --ladders SET --judgments-from {files} --out OUT/{out}")
         assert "900 recorded judgments of outputs against rungs; no model is asked" in done.err
         np.testing.assert_allclose(numbers(tmp_path / out), before, atol=1e-9)
-    evaluate = "evaluate own --source RATED --task-file TASK --ladders SET --level pooled --json"
+    evaluate = "evaluate table --source RATED --task-file TASK --ladders SET --level pooled --json"
     asked = run(f"{evaluate} --work OUT/work")
     again = run(f"{evaluate} --judgments-from OUT/work/judgments.jsonl")
     assert [row["value"] for row in again.rows] == [row["value"] for row in asked.rows]
@@ -377,7 +377,7 @@ def test_a_writer_that_answers_in_other_letters_than_the_seeds_is_named(command,
     source = write_lines(tmp_path / "seeds.jsonl", rows)
     # builtin writes English
     asked = f"--task-file {tmp_path}/task.toml --shared 2 --writer builtin --out {tmp_path}/set"
-    assert command(f"build own --source {source} {asked}").code == 0
+    assert command(f"build table --source {source} {asked}").code == 0
     (said,) = [each.getMessage() for each in caplog.records if each.name == "refladder.jobs.build"]
     assert said == (
         "anchor wave, educational value: its seed is in Cyrillic letters and its rungs in Latin; name the language in "

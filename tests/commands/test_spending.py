@@ -15,8 +15,8 @@ from refladder.backends import connect
 from refladder.backends.cache.store import ResponseStore
 from refladder.backends.protocol import Usage
 from refladder.commands.spending import Spending, SpendingOptions
-from refladder.fleet.worker import Worker
 from refladder.loaders import load_benchmark
+from refladder.many_files.worker import Worker
 from refladder.registry import Entry
 
 ROWS = 3  # outputs in `table`
@@ -354,7 +354,7 @@ def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(
 
 @pytest.mark.usefixtures("prices", "asked_at_a_terminal")
 def test_files_report_what_was_asked_and_have_a_budget(score, spent, monkeypatch):
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Inline)
     (whole,) = spent("--prices prices.toml")
     SENT.clear()
     stored = "--prices prices.toml --store r.sqlite --json"
@@ -397,7 +397,7 @@ def test_each_worker_of_many_files_may_spend_its_share(score, monkeypatch):
             self.idle.append(worker)
             return worker, self.worker.run(*asked)
 
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Two)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Two)
     budget = "--prices prices.toml --budget 90 --workers 2 --store r.sqlite"
     done = score(budget, source="in", out="out")
     assert done.code == 0
@@ -427,7 +427,7 @@ def test_a_worker_in_the_place_of_a_dead_one_may_spend_what_is_left(
             self.worker = Worker(self.task)  # the answer is lost with the worker that died
             return 0, None
 
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Dying)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Dying)
     # Most goes to the first file; what the second asked stays in its judgments.
     budget = 0.75 * whole["usd"]
     done = score(f"--prices prices.toml --budget {budget} --no-store", source=source, out="out")

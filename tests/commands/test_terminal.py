@@ -169,7 +169,7 @@ def test_evaluate_with_a_dimension_that_holds_escapes(command, tmp_path, form):
     (tmp_path / "task.toml").write_text(TASK.format(task="story", name="a\\u001bb"))
     scored = [{name: row[name] for name in ("context_id", "system")} | {"score": 1} for row in rows]
     scores = write_lines(tmp_path / "m\x1b[2J.jsonl", scored)
-    line = f"evaluate own --task-file {tmp_path}/task.toml --methods ladder --format {form}"
+    line = f"evaluate table --task-file {tmp_path}/task.toml --methods ladder --format {form}"
     done = command(line, "--source", source, "--scores", scores)
     assert "refladder:" not in done.err
     assert is_safe(done.out + done.err)

@@ -200,7 +200,7 @@ WRONG = [
         "^ladders are a set that exists, and writer writes new ones; give one of them": (
             QUESTION, {"ladders": SET, "writer": "builtin"}
         ),
-        "^own has no ratings on clarity; add ratings, or choose other dimensions": (
+        "^table has no ratings on clarity; add ratings, or choose other dimensions": (
             [{"context": "a", "output": "b"}], OWN
         ),
         "^judgments_from asks no model, and judge is for asking one": (SET, {"judge": Asked(), "judgments_from": "x"}),

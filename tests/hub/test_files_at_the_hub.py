@@ -14,7 +14,7 @@ LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 @pytest.fixture
 def corpus(monkeypatch, write_jsonl, rows):
     """A data set with 60 rows in two files; gives the URL."""
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Inline)
     HfFileSystem.clear_instance_cache()
     api = HfApi()
     api.create_repo("group/corpus", repo_type="dataset")

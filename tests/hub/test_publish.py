@@ -19,7 +19,7 @@ import refladder
 from refladder import publish
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import load_ladders
-from refladder.jobs.staging import without_model_path, without_paths
+from refladder.jobs.release import without_model_path, without_paths
 from refladder.records import LadderFailure
 
 FAILURE = LadderFailure(

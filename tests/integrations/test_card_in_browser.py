@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from chromium import new_page, started
 
-from refladder.arena.html import card_page
+from refladder.contest.html import card_page
 from refladder.report.charts import COLOURS, Chart, Series
 
 SHOWN = "() => [...document.querySelectorAll('.figures img')].map((image) => [image.naturalWidth, image.width])"

@@ -112,7 +112,7 @@ def test_the_pipeline_of_the_tutorial_keeps_what_the_command_keeps(command, tmp_
         (shown,) = re.findall(rf"^\$ cat {name}\n(.*?)^\$ ", text, re.DOTALL | re.MULTILINE)
         (tmp_path / name).write_text(shown, "utf-8")
     subprocess.run([sys.executable, DOCS / "examples" / "make_documents.py"], check=True)
-    build = "build own --source seeds.jsonl --task-file corpus.toml --shared 3 --writer builtin --out shared"
+    build = "build table --source seeds.jsonl --task-file corpus.toml --shared 3 --writer builtin --out shared"
     assert command(*build.split()).code == 0
     (tmp_path / "threshold.json").write_text(
         '{"cutoff": 6.5}', "utf-8"

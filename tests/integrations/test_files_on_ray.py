@@ -20,7 +20,7 @@ from waiting import HANG, until
 
 from refladder.errors import BackendUnavailableError
 from refladder.files.locks import has_ended
-from refladder.fleet.workers import DEATHS, RayActors, cores_of_an_actor
+from refladder.many_files.workers import DEATHS, RayActors, cores_of_an_actor
 
 LADDERS = ("--ladders", "demo/story", "--dimension", "coherence")
 

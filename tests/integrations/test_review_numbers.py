@@ -10,9 +10,9 @@ import pytest
 from chromium import started
 from scipy import stats
 
-from refladder.arena.html import PAGE
-from refladder.metaeval.intervals import jackknife_interval
-from refladder.metaeval.shares import share_intervals
+from refladder.contest.html import PAGE
+from refladder.statistics.intervals import jackknife_interval
+from refladder.statistics.shares import share_intervals
 
 NAMES = (
     "incompleteBeta, tQuantile, shareInterval, exactLowerBound, kappa, alpha, jackknife, spearman"

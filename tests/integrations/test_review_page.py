@@ -15,8 +15,8 @@ from review_data import CRITERION, NASTY, SYSTEMS, contest
 from scipy import stats
 
 import refladder
-from refladder.arena.html import review_page
-from refladder.arena.runs import read_run
+from refladder.contest.html import review_page
+from refladder.contest.runs import read_run
 
 AXE = Path(__file__).parents[2] / "build" / "axe.min.js"
 GRADES = ("1 worst", "2", "3", "4", "5 best")
@@ -551,7 +551,7 @@ def check(page):
 
 
 def test_the_modules_stay_small_and_plain():
-    page = Path(__file__).parents[2] / "refladder" / "arena" / "page"
+    page = Path(__file__).parents[2] / "refladder" / "contest" / "page"
     texts = {path.name: path.read_text(encoding="utf-8") for path in page.glob("*.js")}
     assert sum(len(text.splitlines()) for text in texts.values()) < 1500
     markup = ("innerHTML", "outerHTML", "insertAdjacent", "document.write", "DOMParser")

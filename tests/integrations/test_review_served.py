@@ -297,15 +297,15 @@ def test_the_whole_loop_of_the_paper(serve, browser, command, tmp_path):  # noqa
     page.get_by_role("navigation").get_by_role("link", name="Agreement").click()
     shown(page, "agreement")
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="Download a table for refladder evaluate own").click()
+        page.get_by_role("button", name="Download a table for refladder evaluate table").click()
     rated, task = tmp_path / "rated-texts.jsonl", tmp_path / "task.toml"
     waiting.value.save_as(rated)
     task.write_text(
         'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Plain words."\nlow = -2\nhigh = 2\n'
     )
-    done = command(f"evaluate own --source {rated} --task-file {task} --methods win-ratio --json")
+    done = command(f"evaluate table --source {rated} --task-file {task} --methods win-ratio --json")
     assert done.code in {0, 3}, done.err
-    assert {row["benchmark"] for row in done.rows} == {"own"}
+    assert {row["benchmark"] for row in done.rows} == {"table"}
 
     promise = f"--by clarity_win_rate --labels {labels} --label clarity --good >=1 --precision 0.7"
     done = command(f"calibrate {scored} {promise} --out {tmp_path}/threshold.json")
@@ -335,8 +335,8 @@ def test_ten_thousand_rows_are_shown_ten_at_a_time(chromium, tmp_path):
         for n in range(10_000) for place, one in enumerate(models) for other in models[place + 1 :]
     ]  # fmt: skip
     write_lines(run / "results.jsonl", lines)
-    from refladder.arena.html import review_page
-    from refladder.arena.runs import read_run
+    from refladder.contest.html import review_page
+    from refladder.contest.runs import read_run
 
     (run / "page.html").write_text(review_page(read_run(run)), encoding="utf-8")
     page, problems = new_page(chromium)

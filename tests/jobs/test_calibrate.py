@@ -18,7 +18,7 @@ from refladder.files.jsonl import read_record
 from refladder.jobs.calibrate import Promise, calibrate
 from refladder.jobs.labelling import Good, LabelledTable, read_pool
 from refladder.records import Threshold
-from refladder.trust.threshold import certainty, walk_certainty
+from refladder.statistics.threshold import certainty, walk_certainty
 
 GOOD = "--label rating --good '>=4'"
 ASKED = f"{GOOD} --by clarity_score"
@@ -497,9 +497,25 @@ def test_labels_that_differ_in_case_or_spaces_are_named(command, write_jsonl):
     done = command(
         f"calibrate {write_jsonl(rows)} --label rating --good =gut --by clarity_score --precision 0.8"
     )
-    assert "Note: labels: 'Gut' 5, 'gut' 39 (good), 'schlecht' 1\n" in done.err
+    assert "Note: labels: 'Gut' (5 rows), 'gut' (39 rows, good), 'schlecht' (1 row)\n" in done.err
     alike = "'Gut' and 'gut' differ in case or spaces only, and count as different labels; write them alike if this is a slip"
     assert alike in done.err
+
+
+@pytest.mark.parametrize(
+    ("ratings", "told"),
+    [
+        ([4, 5.0, 3.5], "Note: labels: 3.5 (20 rows), 4 (20 rows, good), 5 (20 rows, good)\n"),
+        ([n / 10 for n in range(60)], ""),  # no list of 60 numbers
+    ],
+)
+def test_few_different_numbers_among_the_labels_are_listed(command, write_jsonl, ratings, told):
+    rows = whole(60, 1)
+    for number, row in enumerate(rows):
+        row["rating"] = ratings[number % len(ratings)]
+    done = command(f"calibrate {write_jsonl(rows)} {PROMISE}")
+    assert told in done.err
+    assert ("labels: " in done.err) == bool(told)
 
 
 def test_several_labels_of_a_context_do_not_cover_rare_contexts(command, write_jsonl):

@@ -62,7 +62,7 @@ def test_rising_ladders_pass():
 
 
 def test_strengths_that_cannot_be_fitted_are_absent_with_a_note(monkeypatch):
-    monkeypatch.setattr("refladder.ranking.davidson._STEPS", 1)  # no fit converges
+    monkeypatch.setattr("refladder.statistics.davidson._STEPS", 1)  # no fit converges
     found = certificate_of([[0, 1, 2, 4]] * 12)
     (dimension,) = found["dimensions"]
     assert found["verdict"] == "pass"
@@ -348,7 +348,7 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
 def test_files_of_a_set_that_was_certified_since_are_not_scored_again(
     folder, command, rows, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Inline)
     out = tmp_path / "out"
 
     def stamps():

@@ -2,6 +2,8 @@
 
 import csv
 import io
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,7 @@ from scipy import stats
 
 import refladder
 from refladder.errors import DataError, UnknownNameError, UsageError
-from refladder.metaeval.bootstrap import mean_difference
+from refladder.statistics.bootstrap import mean_difference
 
 
 @pytest.fixture
@@ -80,13 +82,17 @@ def test_three_systems_are_corrected_together_and_unscored_rows_are_counted(scor
 
 def test_a_gate_for_ci(command, scored):
     line = f"compare {scored(gain=-1.0)[0]}"
+    worse = "new is significantly worse than old on the 12 contexts that both score (p 0.0006)\n"
     for option, code, told in (
         ("", 0, ""),
         ("--fail-if-worse old", 0, ""),
-        ("--fail-if-worse new", 3, "new is significantly worse than another system\n"),
+        ("--fail-if-worse new", 3, worse),
+        ("--fail-if-worse new --unscored skip", 3, worse),
     ):
         done = command(f"{line} {option}")
         assert (done.code, done.err) == (code, told)
+    gate = command(f"{line} --fail-if-worse old --json").rows[0]["gate"]
+    assert gate == {"system": "old", "worse": False, "reason": None}
     unknown = "unknown system 'newer'; did you mean 'new'? Known: new, old"
     assert unknown in command(f"{line} --fail-if-worse newer").err
 
@@ -183,3 +189,137 @@ def test_a_p_value_does_not_depend_on_the_unit_of_the_scores(unit):
     scaled = mean_difference(differences * unit, np.zeros(10))
     assert scaled.p == exact.p
     assert scaled.low == pytest.approx(exact.low * unit)
+
+
+SEE = "to see them: refladder filter SCORED --min quality_score=0 --unscored FILE"
+
+
+def without(rows, lost):
+    """Return the rows, without the scores of a system in some contexts."""
+    places = {(system, f"c{number}") for system, numbers in lost.items() for number in numbers}
+    return [
+        {**row, "quality_score": None} if (row["system"], row["context_id"]) in places else row
+        for row in rows
+    ]
+
+
+def test_rows_without_a_score_count_as_the_low_end_of_the_scale(command, scored, write_jsonl):
+    _, rows = scored(gain=0.0)
+    path = write_jsonl(without(rows, {"new": range(7)}), "lost.jsonl")
+    line = f"compare {path} --fail-if-worse new"
+    assert command(f"{line} --unscored skip").code == 0
+    found = json.loads(command(f"{line} --json").out)
+    worst = found["pairs"][0]["worst_case"]
+    lowest = min(
+        row["quality_score"] for row in rows if row["system"] == "old" or row["context_id"] > "c6"
+    )
+    values = {
+        system: [lowest if system == "new" and number < 7 else row["quality_score"]
+                 for number, row in enumerate(row for row in rows if row["system"] == system)]
+        for system in ("new", "old")
+    }  # fmt: skip
+    difference = np.subtract(values["new"], values["old"])
+    assert worst["difference"] == pytest.approx(difference.mean())
+    assert (worst["unscored_first"], worst["unscored_second"]) == (7, 0)
+    assert worst["p_holm"] == worst["p"] < 0.05
+    told = (
+        f"new is significantly worse than old (p {worst['p']:.4f}) if rows without a score (7 of new and 0 of old) count "
+        f"as {lowest:g}, the lowest score in the tables; {SEE}"
+    )
+    assert found["gate"] == {"system": "new", "worse": True, "reason": told}
+    # `score` writes the scale of its columns beside its output.
+    Path(f"{path}.run.json").write_text('{"scales": {"quality_score": [-15, 15]}}')
+    done = command(line)
+    assert done.code == 3
+    assert "count as -15, the low end of the scale; to see them" in done.err
+    flat = next(csv.DictReader(io.StringIO(command(f"{line} --format csv").out)))
+    assert flat["worst_case_unscored_first"] == "7"
+    skipped = refladder.compare(path, fail_if_worse="new", unscored="skip")
+    assert (skipped["gate"]["worse"], skipped["pairs"][0]["worst_case"]) == (False, None)
+
+
+def test_a_system_fails_that_lacks_a_score_in_more_contexts(scored):
+    _, rows = scored(gain=40.0)
+    lost = without(rows, {"new": range(5), "old": [11]})
+    # Five of six contexts: P(X >= 5) = (6 + 1) / 2^6 = .109; seven of eight: (8 + 1) / 2^8 = .0352.
+    assert not refladder.compare(lost, fail_if_worse="new")["gate"]["worse"]
+    lost = without(rows, {"new": range(7), "old": [11]})
+    # Four contexts are scored by both, too few; the more specific reason is given.
+    assert refladder.compare(lost, fail_if_worse="new")["gate"]["reason"] == (
+        "new lacks a score in significantly more contexts than old: 7 have one of old only, and 1 of new only (p 0.0352); "
+        f"rows without a score: 7 of new and 1 of old; {SEE}"
+    )
+    # Rows that are not there count as rows without a score.
+    left = [row for row in rows if (row["system"], row["context_id"]) not in {("new", f"c{n}") for n in range(6)}]  # fmt: skip
+    assert (
+        "6 have one of old only, and 0 of new only"
+        in refladder.compare(left, fail_if_worse="new")["gate"]["reason"]
+    )
+
+
+def test_four_rows_of_one_system_do_not_lack_more_scores_than_one_row_of_the_other(scored):
+    _, rows = scored(gain=0.0)
+    more = [
+        {**row, "quality_score": None if number % 4 == 3 else row["quality_score"]}
+        for row in rows
+        for number in range(4 if row["system"] == "new" else 1)
+    ]
+    # Only the first row of each context counts: more rows have more that are missing.
+    assert not refladder.compare(rows + more, fail_if_worse="old")["gate"]["worse"]
+    reason = refladder.compare(more, fail_if_worse="new")["gate"]["reason"]
+    assert reason is None or "lacks a score" not in reason
+
+
+def test_nothing_that_can_be_compared_does_not_pass(command, scored, write_jsonl):
+    _, rows = scored(gain=0.0)
+    all_of_them = {system: range(12) for system in ("new", "old")}
+    path = write_jsonl(without(rows, all_of_them), "none.jsonl")
+    done = command(f"compare {path} --fail-if-worse new")
+    few = "new cannot be compared with old: {} contexts with a score of both, and at least 6 are needed"
+    lost = f"rows without a score: 12 of new and 12 of old; {SEE}"
+    assert (done.code, done.err) == (3, f"{few.format(0)}; {lost}\n")
+    # The least p of a permutation test of five contexts is 2 / 2^5 = .0625, and of six .03125.
+    for contexts, reason in ((5, few.format(5)), (6, None)):
+        found = refladder.compare(rows[: 2 * contexts], fail_if_worse="new")
+        assert found["gate"]["reason"] == reason
+
+
+def test_the_gate_is_corrected_over_the_pairs_of_its_system(scored):
+    _, rows = scored(systems=("a", "b", "c"), gain=0.0)
+    lost = without(rows, {"b": range(9)})
+    found = refladder.compare(lost, fail_if_worse="b")
+    worst = {(pair["first"], pair["second"]): pair["worst_case"] for pair in found["pairs"]}
+    assert worst["a", "c"]["p_holm"] is None
+    smaller = min(worst["a", "b"]["p"], worst["b", "c"]["p"])
+    assert min(worst["a", "b"]["p_holm"], worst["b", "c"]["p_holm"]) == pytest.approx(2 * smaller)
+    assert found["gate"]["worse"]
+    assert not refladder.compare(lost, fail_if_worse="a", systems=["a", "c"])["gate"]["worse"]
+
+
+def test_skip_without_a_gate_is_refused(fails, scored):
+    path, _ = scored()
+    refused = "--unscored skip changes only what --fail-if-worse decides; give both"
+    assert refused in fails(2, f"compare {path} --unscored skip")
+    unknown = "unknown value of unscored 'least'; Known: skip, worst"
+    with pytest.raises(UnknownNameError, match=unknown):
+        refladder.compare(path, fail_if_worse="new", unscored="least")
+
+
+def test_score_and_rescore_write_the_scale_of_their_columns(command, tmp_path):
+    out = tmp_path / "scored.jsonl"
+    command(f"export demo/story --out {tmp_path}/stories.jsonl")
+    assert command(f"score {tmp_path}/stories.jsonl --ladders demo/story --out {out}").code == 0
+    # Five rungs: ladder-sum is from -15 to 15. The demo's human scale is from 1 to 5.
+    ends = {"coherence_score": [-15, 15], "coherence_grade": [1, 5], "complexity_score": [-15, 15],
+            "complexity_grade": [1, 5], "overall_score": [0, 1]}  # fmt: skip
+    assert json.loads(Path(f"{out}.run.json").read_text())["scales"] == ends
+    again = tmp_path / "again.jsonl"
+    assert command(f"rescore {out}.judgments.jsonl --rule mean-difference --out {again}").code == 0
+    scales = json.loads(Path(f"{again}.run.json").read_text())["scales"]
+    assert scales == {**ends, "coherence_score": [-1, 1], "complexity_score": [-1, 1]}
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "part.jsonl").write_bytes((tmp_path / "stories.jsonl").read_bytes())
+    done = command(f"score {folder} --ladders demo/story --out {tmp_path}/many")
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "many" / "run.json").read_text())["scales"] == ends

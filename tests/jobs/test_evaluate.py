@@ -22,13 +22,13 @@ from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.evaluate import agreement, few_permutations
 from refladder.jobs.evaluation_results import Evaluations
 from refladder.loaders import load_benchmark
-from refladder.metaeval import LEVELS
-from refladder.metaeval.agreement import human_means
-from refladder.metaeval.bootstrap import draw_swaps
 from refladder.methods.contract import Method
 from refladder.methods.ladder import ladders_for
 from refladder.methods.surface import BEST, MEASURES, surface_methods
 from refladder.records import Benchmark, Context, Dimension, Output, Rating
+from refladder.statistics import LEVELS
+from refladder.statistics.agreement import human_means
+from refladder.statistics.bootstrap import draw_swaps
 
 STATISTICS = ("spearman", "kendall", "pearson")
 KEYS = {

@@ -13,7 +13,7 @@ from refladder.errors import DataError
 from refladder.jobs.export import export_benchmark
 from refladder.loaders import load_benchmark
 from refladder.loaders.user_table import load_user_table
-from refladder.metaeval.agreement import human_means
+from refladder.statistics.agreement import human_means
 
 STORY = load_benchmark("demo/story")
 
@@ -63,7 +63,7 @@ def test_evaluated_as_own_it_gives_the_same_figures(command, task_file, write_js
     assert command(f"export demo/story --out {out}").code == 0
     quick = "--ladders demo/story --resamples 5 --json"
     direct = command(f"evaluate demo/story {quick}")
-    done = command(f"evaluate own --source {out} --task-file {task_file(STORY)} {quick}")
+    done = command(f"evaluate table --source {out} --task-file {task_file(STORY)} {quick}")
     assert done.code == 0, done.err
     figures = [[{**row, "benchmark": None} for row in each.rows] for each in (direct, done)]
     assert figures[0] == figures[1]
@@ -97,7 +97,7 @@ def test_the_user_s_own_table(command, tmp_path, write_jsonl):
     )
     clarity = 'name = "clarity"\ndescription = "Clear?"\nlow = 1\nhigh = 5\n'
     task.write_text(f'task = "summarization"\n[[dimensions]]\n{clarity}')
-    done = command(f"export own --source {source} --task-file {task} --out {out}")
+    done = command(f"export table --source {source} --task-file {task} --out {out}")
     assert done.code == 0, done.err
     first, again = (load_user_table(path, task_file=task) for path in (source, out))
     assert again.contexts == first.contexts

@@ -54,7 +54,7 @@ def build(command, tmp_path, task):
 
     def go(table, options="", name="ladders"):
         folder = tmp_path / name
-        line = f"build own --source {table} --task-file {task} --writer builtin --out {folder}"
+        line = f"build table --source {table} --task-file {task} --writer builtin --out {folder}"
         assert command(f"{line} {options}").code == 0
         return folder
 
@@ -184,7 +184,7 @@ def test_scored_rows_without_ids_are_evaluated(command, folder, task, tmp_path, 
     rated = write_jsonl([{**row, "clarity": 5 - k} for k, row in enumerate(ROWS)], "rated.jsonl")
     out = tmp_path / "scored.jsonl"
     assert command(f"score {rated} --ladders {folder} --out {out}").code == 0
-    own = f"evaluate own --source {rated} --task-file {task} --resamples 5"
+    own = f"evaluate table --source {rated} --task-file {task} --resamples 5"
     done = command(f"{own} --scores {out} --json")
     assert done.code == 0, done.err
     assert {row["unscored"] for row in done.rows if row["method"] == "scored"} == {0}
@@ -291,7 +291,7 @@ def test_readers_of_scored_rows_take_a_number_and_its_text_as_one_id(
 def test_evaluate_reads_numbers_in_ratings_and_in_scores_of_others(command, write_jsonl, task):
     rated = [{**row, "clarity": 1 + number % 5} for number, row in enumerate(NUMBERED)]
     source = write_jsonl(rated, "rated.jsonl")
-    own = f"evaluate own --source {source} --task-file {task} --resamples 5 --json"
+    own = f"evaluate table --source {source} --task-file {task} --resamples 5 --json"
     for ids in (("output_id",), ("context_id", "output")):  # in the order of the ratings
         table = [
             {**{name: row[name] for name in ids}, "score": 2 * row["clarity"]} for row in rated

@@ -206,7 +206,7 @@ def test_words_as_labels(calibrated):
 
 @pytest.mark.parametrize("listed", [lambda ratings: ratings, json.dumps])
 def test_ratings_of_several_people_are_their_mean(command, fails, write_jsonl, listed):
-    """A list, or JSON in a cell: [4, 5, 3] is 4, as `evaluate own` reads it; null and blank are not given."""
+    """A list, or JSON in a cell: [4, 5, 3] is 4, as `evaluate table` reads it; null and blank are not given."""
     rows = scored()
     lists = [
         {**row, "rating": listed([row["rating"] + 1, None, row["rating"] - 1])} for row in rows

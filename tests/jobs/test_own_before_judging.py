@@ -30,7 +30,7 @@ def task(tmp_path):
 @pytest.fixture
 def own(task, write_jsonl):
     """The line that evaluates rows."""
-    return lambda *rows: f"evaluate own --source {write_jsonl(rows)} --task-file {task} --resamples 5"  # fmt: skip
+    return lambda *rows: f"evaluate table --source {write_jsonl(rows)} --task-file {task} --resamples 5"  # fmt: skip
 
 
 @pytest.fixture
@@ -58,11 +58,11 @@ def test_outputs_without_systems_are_not_compared_between_systems(fails, own, co
     rows = [without({**ROW, "output_id": name}, "system") for name in "xy"]
     line = own(rows[0], {**rows[1], "clarity": 1, "output": "another text"})
     assert fails(2, f"{line} --methods bleu --level between_systems") == (
-        "refladder: own: some outputs have no system, and between_systems compares systems; name them in a column "
+        "refladder: table: some outputs have no system, and between_systems compares systems; name them in a column "
         "'system'\n"
     )
     done = command(f"{line} --methods direct-5 --level pooled --level between_systems")
-    none = "own: some outputs have no system, so there is no correlation between systems"
+    none = "table: some outputs have no system, so there is no correlation between systems"
     assert none in done.err
 
 

@@ -387,7 +387,7 @@ def test_verdicts_on_dimensions_that_are_not_chosen_are_left_out(command, write)
     table = write("context,context_id,output,output_id,system,clarity,wit\n" + "".join(texts), "table.csv")  # fmt: skip
     rows = [f"c,{name},{pair},{pair[0]}\n" for name in names for pair in ("a,b", "c,a")]
     path = write(f"{PAIRS}winner\n" + "".join(rows))
-    line = f"evaluate own --source {table} --task-file {task} --judgments-from {path}"
+    line = f"evaluate table --source {table} --task-file {task} --judgments-from {path}"
     assert command(line).code == 0
     done = command(f"{line} --dimension wit --format json")
     assert (done.code, {row["dimension"] for row in done.rows}) == (0, {"wit", "mean"})

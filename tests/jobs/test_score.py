@@ -14,8 +14,8 @@ import pytest
 from doubles import Double
 from json_lines import read_lines
 
-from refladder.arena.runs import read_run
 from refladder.backends.builtin import Builtin
+from refladder.contest.runs import read_run
 from refladder.errors import UsageError
 from refladder.events import Silent
 from refladder.files.ladder_sets import load_ladders
@@ -508,7 +508,7 @@ def test_score_says_which_column_is_which(command, tmp_path, write_jsonl):
     words = map(dimension.format, ("overall", "naturalness"))
     task.write_text('task = "open"\n' + "".join(words))
     table = write_jsonl([{"context": "A ferry.", "output": "It sails."}])
-    built = f"build own --source {table} --task-file {task} --writer builtin --out {clash}"
+    built = f"build table --source {table} --task-file {task} --writer builtin --out {clash}"
     assert command(built).code == 0
     done = command(f"score {table} --ladders {clash}")
     assert done.code == 0

@@ -6,7 +6,7 @@ import pytest
 from json_lines import read_lines
 
 from refladder.loaders import load_benchmark
-from refladder.metaeval.agreement import human_means
+from refladder.statistics.agreement import human_means
 
 TASK = """task = "story"
 
@@ -38,7 +38,7 @@ def rated(tmp_path, write_jsonl):
     ]
     (tmp_path / "task.toml").write_text(TASK)
     source = write_jsonl(rows, "rated.jsonl")
-    return source, f"evaluate own --source {source} --task-file {tmp_path}/task.toml {QUICK}"
+    return source, f"evaluate table --source {source} --task-file {tmp_path}/task.toml {QUICK}"
 
 
 def values(done, method):

@@ -50,7 +50,7 @@ def test_contract_and_gzip(data, tmp_path, name, folder, options):
 
 
 def test_every_table_entry_is_tried():
-    assert {name for name, _, _ in SOURCES} | {"own"} == set(BENCHMARKS)
+    assert {name for name, _, _ in SOURCES} | {"table"} == set(BENCHMARKS)
 
 
 def test_wrong_names_and_options(data):

@@ -43,7 +43,7 @@ def load(task, write_jsonl):
 def test_jsonl(data, ratings):
     benchmark = load_user_table(data / "own/outputs.jsonl", task_file=data / "own/task.toml")
     check_benchmark(benchmark)
-    assert benchmark.name == "own"
+    assert benchmark.name == "table"
     assert [context.id for context in benchmark.contexts] == ["q1", "q2"]
     assert benchmark.contexts[0].background == "The moon pulls the sea."
     assert benchmark.contexts[1].text == "Explain rust {{context}}."
@@ -73,9 +73,11 @@ def test_all_formats_are_the_same(data, tmp_path):
 
 def test_by_name_and_without_data(data):
     options = {"task_file": data / "own/task.toml"}
-    assert len(load_benchmark("own", data / "own/outputs.csv", **options).outputs) == 3
-    with pytest.raises(UsageError, match="own: no data given; pass source=PATH or source=hub:ORG/"):
-        load_benchmark("own", **options)
+    assert len(load_benchmark("table", data / "own/outputs.csv", **options).outputs) == 3
+    with pytest.raises(
+        UsageError, match="table: no data given; pass source=PATH or source=hub:ORG/"
+    ):
+        load_benchmark("table", **options)
 
 
 def test_ids_come_from_the_text(load):

@@ -14,11 +14,11 @@ import refladder
 from refladder.backends.hf.readers import longest_text
 from refladder.errors import BackendUnavailableError, UsageError
 from refladder.jobs.evaluate import agreement
-from refladder.metaeval.agreement import human_means
 from refladder.methods.bert_score import bert_score, greedy_f1
 from refladder.methods.contract import Method
 from refladder.methods.surface import BEST, surface_methods
 from refladder.methods.without_judge import CUT
+from refladder.statistics.agreement import human_means
 
 torch = pytest.importorskip("torch", reason="the local extra is not installed")
 transformers = pytest.importorskip("transformers", reason="the local extra is not installed")

@@ -8,7 +8,6 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from refladder.metaeval.agreement import Agreement
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.rendering import (
     PlainTable,
@@ -21,6 +20,7 @@ from refladder.report.rendering import (
     with_interval,
 )
 from refladder.report.terminal import fitted, terminal_tables
+from refladder.statistics.agreement import Agreement
 
 
 def row(method="ladder", dimension="wit", **changes):

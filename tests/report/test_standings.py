@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from refladder.metaeval.shares import share_intervals
 from refladder.report.standings import Trial, standings_of
+from refladder.statistics.shares import share_intervals
 
 
 def trial(row, winner=None, *, tie=False, criterion="c"):

@@ -161,7 +161,7 @@ def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, score,
 def test_any_judge_scores_with_a_warning_that_quiet_keeps_and_json_leaves_out(
     judge, score, table, monkeypatch, out
 ):
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Inline)
     judge(LOSS, WIN)
     outs = (table.with_name(f"{number}-{out}") for number in range(3))
     arguments = (*COHERENCE, "--any-judge", "--out")
@@ -350,7 +350,7 @@ def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table,
 
 
 def test_a_run_over_many_files_makes_it_once(command, tmp_path, monkeypatch):
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Inline)
     rows = [{**ROWS[0], "output_id": str(number)} for number in range(4)]
     source, out = split(rows, tmp_path / "in", 1), tmp_path / "out"
     arguments = ("score", source, "--ladders", "demo/story", "--out", out, "--workers", 2)

@@ -37,7 +37,7 @@ IMPORTED = (
     "pydantic.type_adapter",
     "rich.table",
     "scipy.stats",
-    "refladder.arena.compete",
+    "refladder.contest.compete",
     "refladder.backends.openai.backend",
     "refladder.prompts",
     "refladder.report.terminal",

@@ -34,7 +34,7 @@ BENCHMARKS = {
     "podcast": "podcast/podcast_summary_assessment.json",
     "summeval": "summeval/flat/summeval.json",
 }
-OWN = "own --task-file {f}/task.toml"
+OWN = "table --task-file {f}/task.toml"
 PLAIN = "--resamples 1 --dimension clarity"
 STORY = "--ladders demo/story --out {f}/o.jsonl"
 WITH_SET = "score {f}/own.jsonl --ladders {f}/set --out {f}/o.jsonl"
@@ -244,7 +244,7 @@ def ended(arguments, stdin=b""):
     console.say_once.cache_clear()
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     given = io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8")
-    workers = mock.patch("refladder.fleet.workers.Processes", Inline)
+    workers = mock.patch("refladder.many_files.workers.Processes", Inline)
     streams = contextlib.redirect_stdout(out), contextlib.redirect_stderr(err)
     with workers, mock.patch.object(sys, "stdin", given), streams[0], streams[1]:
         try:

@@ -7,7 +7,7 @@ import json
 
 from waiting import count_lines, until
 
-from refladder.fleet.worker import Worker
+from refladder.many_files.worker import Worker
 from refladder.scoring.scorer import FIRST_BATCH
 
 RUNGS = 5  # of each ladder in demo/story

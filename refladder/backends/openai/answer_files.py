@@ -2,6 +2,7 @@
 
     folder.json            the folder's id, which is part of the fingerprint
     requests-0001.jsonl    requests in the input format of OpenAI's Batch interface; `custom_id` digests the body
+    requests-open.jsonl    those that the last run still waits for, written anew by each run
     answers*.jsonl         output lines of the Batch interface, or {"custom_id": ..., "text": ...}
 
 A request that a requests file holds is not written again. Which fields the answering server refuses is read from its
@@ -10,6 +11,7 @@ answers.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import secrets
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 # Limits of one file; OpenAI accepts 50,000 requests and 200 MB.
 MOST_REQUESTS, MOST_BYTES = 50_000, 190_000_000
 _PATH = "/v1/chat/completions"
+_NUMBERED, _OPEN = "requests-[0-9]*.jsonl", "requests-open.jsonl"
 _SCHEMA = "answer-folder/1"
 _REFUSED = 400, 422
 # These, and 5xx, may be answered later.
@@ -148,6 +151,8 @@ class AnswerFiles:
             yield
             if self._missing:
                 self._write()
+            if (self._folder / _OPEN).exists():
+                (self._folder / _OPEN).unlink()
 
     async def post(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
         """Return the answer to a request, if there is one; else raise NotYet."""
@@ -194,7 +199,7 @@ class AnswerFiles:
         """Read the files of the folder again if one of them has changed."""
         paths = sorted(
             [
-                *self._folder.glob("requests-*.jsonl"),
+                *self._folder.glob(_NUMBERED),
                 *self._folder.glob("answers*.jsonl"),
                 *self._folder.glob("answers*.jsonl.gz"),
             ]
@@ -279,23 +284,19 @@ class AnswerFiles:
 
     def _write(self) -> None:
         """Write the missing requests that no file holds, and raise AnswersAwaitedError."""
-        fresh = {
-            name: body for name, body in self._missing.items() if name not in self._read.requests
-        }
+        lines = {name: _line(name, body) for name, body in self._missing.items()}
+        fresh = [name for name in lines if name not in self._read.requests]
         numbers = [
-            int(path.stem[9:])
-            for path in self._folder.glob("requests-*.jsonl")
-            if path.stem[9:].isdecimal()
+            int(path.stem[9:]) for path in self._folder.glob(_NUMBERED) if path.stem[9:].isdecimal()
         ]
         written = []
-        for number, part in enumerate(_parts(fresh.items()), 1 + max(numbers, default=0)):
-            path = self._folder / f"requests-{number:04}.jsonl"
-            with atomic(path, private=True) as stream:
-                for line in part:
-                    stream.write(line)
-            written.append(path.name)
+        parts = _parts(lines[name] for name in fresh)
+        for number, part in enumerate(parts, 1 + max(numbers, default=0)):
+            written.append(f"requests-{number:04}.jsonl")
+            _save(self._folder / written[-1], part)
+        _save(self._folder / _OPEN, lines.values())
         self._stamps = None
-        older = {self._read.requests[name] for name in self._missing.keys() - fresh.keys()}
+        older = {self._read.requests[name] for name in lines.keys() - set(fresh)}
         files = [*sorted(older), *written]
         names = ", ".join(files) if len(files) <= _SHOWN else f"{files[0]} to {files[-1]}"
         failed = [self._read.failed[name] for name in self._missing if name in self._read.failed]
@@ -304,12 +305,16 @@ class AnswerFiles:
             if failed
             else ""
         )
+        free = next(
+            path
+            for path in (self._folder / f"answers-{n:04}.jsonl" for n in itertools.count(1))
+            if not path.exists()
+        )
         wait = "request waits" if len(self._missing) == 1 else "requests wait"
         raise AnswersAwaitedError(
             f"{len(self._missing):,} {wait} for an answer in {self._folder} ({names}; {len(fresh):,} new){again}; have "
-            f"them answered, as by `vllm run-batch --model {self._model} -i {self._folder / files[-1]} -o "
-            f"{self._folder / files[-1].replace('requests', 'answers')}` or a provider's batch page, put the answers "
-            "into the folder as answers*.jsonl, and run the same command again"
+            f"them answered, as by `vllm run-batch --model {self._model} -i {self._folder / _OPEN} -o {free}` or a "
+            "provider's batch page, put the answers into the folder as answers*.jsonl, and run the same command again"
         )
 
 
@@ -374,15 +379,22 @@ def _same_model(answered: str, asked: str) -> bool:
     )
 
 
-def _parts(requests: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[list[bytes]]:
-    """Request lines by file, each within the limits of a provider."""
+def _save(path: Path, lines: Iterable[bytes]) -> None:
+    with atomic(path, private=True) as stream:
+        for line in lines:
+            stream.write(line)
+
+
+def _line(name: str, body: Mapping[str, Any]) -> bytes:
+    request = {"custom_id": name, "method": "POST", "url": _PATH, "body": body}
+    return json.dumps(request).encode() + b"\n"
+
+
+def _parts(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+    """Divide requests into files, each within the limits of a provider."""
     part: list[bytes] = []
     size = 0
-    for name, body in requests:
-        line = (
-            json.dumps({"custom_id": name, "method": "POST", "url": _PATH, "body": body}).encode()
-            + b"\n"
-        )
+    for line in lines:
         if part and (len(part) >= MOST_REQUESTS or size + len(line) > MOST_BYTES):
             yield part
             part, size = [], 0

@@ -231,6 +231,11 @@ class OpenAIBackend(Streaming):
         )
 
     @property
+    def reads_probabilities(self) -> bool:
+        """Return whether the server shows label probabilities."""
+        return self.capabilities.mode != "sample"
+
+    @property
     def answering(self) -> Sampling:
         """Return sampling with room for thoughts if the model thinks, and temperature 1 if it accepts no other."""
         most = self.options.answer_tokens or (

@@ -7,10 +7,24 @@ import re
 from refladder.errors import UsageError, option
 from refladder.scoring.modes.comparisons import Comparisons
 from refladder.scoring.modes.mode import Mode
+from refladder.scoring.modes.ratings import (
+    Anchored,
+    Rating,
+    StatedAnchored,
+    StatedRating,
+    Together,
+)
 from refladder.scoring.modes.stated import Stated
 
 __all__ = ["Mode", "mode_of"]
 
+_RATINGS: dict[str, type[Rating]] = {
+    "rating": Rating,
+    "rating:stated": StatedRating,
+    "rating:together": Together,
+    "anchored": Anchored,
+    "anchored:stated": StatedAnchored,
+}
 _STATED = re.compile(r"stated(?::([1-9]\d{0,2}))?", re.ASCII)
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 
@@ -25,6 +39,8 @@ def mode_of(answers: int | str) -> Mode:
         return Comparisons(answers)
     if stated := _STATED.fullmatch(answers):
         return Stated(answers, int(stated[1] or 1))
+    if answers in _RATINGS:
+        return _RATINGS[answers](answers)
     raise UsageError(
-        f"{option('answers')} {answers!r}: use a number of 0 or more, stated, or stated:K"
+        f"{option('answers')} {answers!r}: use a number of 0 or more, stated, stated:K, {', '.join(_RATINGS)}"
     )

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends.sampled import ANSWER_TOKENS
-from refladder.ranking.estimators import SAME
 from refladder.records import Sampling
 from refladder.scoring.asker import (
     calls_of,
@@ -25,15 +24,18 @@ from refladder.scoring.asker import (
 from refladder.scoring.modes.mode import Mode
 from refladder.scoring.question import comparison_of, ladder_questions, rung_id, rung_side
 from refladder.scoring.rules import (
+    SPREAD_LEGEND,
     bounds_of,
     expected_grades,
     grade_spreads,
     of_anchors,
+    rule_named,
 )
-from refladder.trust.certificate import EVEN
+from refladder.statistics.certificate import EVEN
+from refladder.statistics.estimators import SAME
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
@@ -44,8 +46,9 @@ if TYPE_CHECKING:
     from refladder.scoring.modes.mode import Block, Group
     from refladder.scoring.question import Question
     from refladder.scoring.rules import Rule
+    from refladder.scoring.rung_scale import RungScale
     from refladder.scoring.score_report import ScoreReport
-    from refladder.settings import Scoring
+    from refladder.settings import Scale, Scoring
 
 # A text that beats the top rung, or loses to the lowest, with more than this is beyond the ladder.
 HALF = 0.5
@@ -80,14 +83,15 @@ class Comparisons(Mode):
         self,
         output: Output,
         context: Context,
-        dimension: Dimension,
+        dimensions: Sequence[Dimension],
         ladders: LadderSet,
         *,
         orders: int,
     ) -> list[Group]:
         """Compare a text with the rungs of its ladder, or of each anchor's."""
         groups: list[Group] = []
-        for anchor in ladders.anchors or (context.id,):
+        asked = itertools.product(dimensions, ladders.scoring_anchors or (context.id,))
+        for dimension, anchor in asked:
             ladder = ladders.ladders[anchor, dimension.name]
             shown = ladders.contexts[anchor] if ladders.anchors else None
             questions = ladder_questions(
@@ -110,6 +114,11 @@ class Comparisons(Mode):
         """Return the number of calls for these questions."""
         del groups
         return questions * calls_of(template, self.sampled)
+
+    def prompts_of_a_row(self, template: Template, run: Run) -> int:
+        """Return the number of prompts for the rungs of all ladders of a text."""
+        ladders = len(run.dimensions) * max(len(run.anchors), 1)
+        return self.prompts(template, ladders, ladders * run.rungs * run.orders)
 
     def judgments_of_a_text(self, run: Run) -> Sequence[tuple[str, str | None]]:
         """Return a comparison with each rung of each anchor, in each order."""
@@ -154,8 +163,11 @@ class Comparisons(Mode):
         rows: int,
         judgments: Sequence[Judgment],
         blocks: Sequence[Block],
+        *,
+        scales: Mapping[str, RungScale],
     ) -> list[dict[str, FloatArray]]:
         """Apply the rule to the verdicts against all rungs."""
+        del scales
         anchors = max(len(run.anchors), 1)
         probabilities = np.full((rows, len(run.dimensions), run.compared, 3), np.nan)
         if judgments:
@@ -185,11 +197,32 @@ class Comparisons(Mode):
         """Return the value of losing to every rung, and of beating every rung."""
         return bounds_of(rule, rungs, scale)
 
+    def signature(self, run: Run, scale: Scale) -> str:
+        """Return mode, orders, rule and least label mass."""
+        answers = f"answers:{run.mode}|" if run.mode != "0" else ""
+        rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
+        return f"{answers}orders:{run.orders}|{rule}"
+
+    def legend(self, run: Run, scale: Scale) -> str:
+        """Return the range of the score, and what grade and spread are."""
+        human = run.dimensions[0].low, run.dimensions[0].high
+        low, high = self.bounds(rule_named(scale.rule), run.rungs, human)
+        return (
+            f"score: {scale.rule}, from {low:g} (worse than all {run.compared} rungs) to {high:g} (better than all)\n"
+            f"grade: position on the human scale\n{SPREAD_LEGEND}"
+        )
+
     def check_questions(
-        self, context: Context, dimension: Dimension, ladder: Ladder, *, shared: bool
+        self,
+        ladders: LadderSet,
+        context: Context,
+        dimension: Dimension,
+        ladder: Ladder,
+        dimensions: Sequence[Dimension],
     ) -> list[Group]:
         """Compare the best rung with the worst in both orders."""
-        sides = [rung_side(rung, context if shared else None) for rung in ladder.rungs]
+        del dimensions
+        sides = [rung_side(rung, context if ladders.anchors else None) for rung in ladder.rungs]
         worst, best = sides[0], sides[-1]
         pairs = [(best, worst), (worst, best)]
         return [[comparison_of(context, dimension, *pair) for pair in pairs]]

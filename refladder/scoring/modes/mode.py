@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
     from refladder.scoring.rules import Rule
+    from refladder.scoring.rung_scale import RungScale
     from refladder.scoring.score_report import ScoreReport
-    from refladder.settings import Scoring
+    from refladder.settings import Scale, Scoring
 
     # Questions of one prompt, such as those about a text and the rungs of a ladder.
     Group = Sequence[Question]
@@ -40,13 +41,15 @@ if TYPE_CHECKING:
 class Mode(ABC):
     """How a judge is asked about a text, and how its answers become a score.
 
-    `name` is that of `--answers`. `sampled` is the number of answers to a question, 0 if they are not sampled.
+    `name` is that of `--answers`. `sampled` is the number of answers to a question, 0 if they are not sampled. With
+    `needs_ladders`, a text without a ladder has no score.
     With `has_anchor_spread`, a score against a shared set has a spread over its anchors; with `has_intervals`, a score
     has an interval.
     """
 
     name: str
     sampled = 0
+    needs_ladders = True
     has_anchor_spread = True
     has_intervals = False
 
@@ -64,10 +67,14 @@ class Mode(ABC):
     def check_rungs(self, rungs: int) -> None:
         """Raise UsageError if a text cannot be asked about together with this number of rungs."""
 
-    @property
-    def of_check(self) -> Mode:
-        """Return the mode of the judge check."""
+    def of_rungs(self, ladders: LadderSet) -> Mode:
+        """Return the mode in which the rungs of a set are judged."""
+        del ladders
         return self
+
+    def of_check(self, ladders: LadderSet) -> Mode:
+        """Return the mode of the judge check."""
+        return self.of_rungs(ladders)
 
     @abstractmethod
     def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
@@ -84,12 +91,17 @@ class Mode(ABC):
         self,
         output: Output,
         context: Context,
-        dimension: Dimension,
+        dimensions: Sequence[Dimension],
         ladders: LadderSet,
         *,
         orders: int,
     ) -> list[Group]:
-        """Return what is asked about a text on a dimension; the set has its ladders."""
+        """Return what is asked about a text on these dimensions, in order; the set has the ladders that it needs."""
+
+    def rung_groups(self, ladders: LadderSet, dimensions: Sequence[Dimension]) -> list[Group]:
+        """Return what is asked about rungs before the first text."""
+        del ladders, dimensions
+        return []
 
     @abstractmethod
     def ask(
@@ -105,6 +117,10 @@ class Mode(ABC):
     def prompts(self, template: Template, groups: int, questions: int) -> int:
         """Return the number of prompts for `groups` groups with `questions` questions in all."""
 
+    @abstractmethod
+    def prompts_of_a_row(self, template: Template, run: Run) -> int:
+        """Return the number of prompts for a text with all of its ladders."""
+
     # Scoring.
 
     @abstractmethod
@@ -115,6 +131,11 @@ class Mode(ABC):
     def count(self, run: Run, judgments: Sequence[Judgment], report: ScoreReport) -> None:
         """Add to `report` what the judgments of whole texts show beside their scores."""
 
+    def rung_scales(self, run: Run, judgments: Sequence[Judgment]) -> Mapping[str, RungScale]:
+        """Return the scale of each dimension, from the judgments of `rung_groups`."""
+        del run, judgments
+        return {}
+
     @abstractmethod
     def numbers(
         self,
@@ -123,10 +144,12 @@ class Mode(ABC):
         rows: int,
         judgments: Sequence[Judgment],
         blocks: Sequence[Block],
+        *,
+        scales: Mapping[str, RungScale],
     ) -> list[dict[str, FloatArray]]:
         """Return fields of `Score` for each dimension, with a number for each of `rows` items; NaN where it has none.
 
-        `judgments` are those of one of `blocks` after another.
+        `judgments` are those of one of `blocks` after another, and `scales` those of `rung_scales`.
         """
 
     def intervals(
@@ -145,13 +168,26 @@ class Mode(ABC):
     def bounds(self, rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float, float]:
         """Return the least and the greatest score on a dimension with this human scale."""
 
+    @abstractmethod
+    def signature(self, run: Run, scale: Scale) -> str:
+        """Return what determines a score beside the ladders, the judge and its prompts."""
+
+    @abstractmethod
+    def legend(self, run: Run, scale: Scale) -> str:
+        """Write a line for people about each of score, grade and spread."""
+
     # Judging rungs.
 
     @abstractmethod
     def check_questions(
-        self, context: Context, dimension: Dimension, ladder: Ladder, *, shared: bool
+        self,
+        ladders: LadderSet,
+        context: Context,
+        dimension: Dimension,
+        ladder: Ladder,
+        dimensions: Sequence[Dimension],
     ) -> list[Group]:
-        """Return what the judge check asks about one ladder."""
+        """Return what the judge check asks about one ladder; `dimensions` are all that texts are scored on."""
 
     @abstractmethod
     def check_answers(self, judgments: Sequence[Judgment], rungs: int) -> FloatArray:

@@ -148,9 +148,9 @@ class Stated(Comparisons):
                 f"{plural(rungs, 'rung')} are shown in {most}; use stated:{most}"
             )
 
-    @property
-    def of_check(self) -> Mode:
+    def of_check(self, ladders: LadderSet) -> Mode:
         """Return the mode that asks in one order."""
+        del ladders
         return Stated("stated", 1)
 
     def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
@@ -254,10 +254,16 @@ class Stated(Comparisons):
         return found
 
     def check_questions(
-        self, context: Context, dimension: Dimension, ladder: Ladder, *, shared: bool
+        self,
+        ladders: LadderSet,
+        context: Context,
+        dimension: Dimension,
+        ladder: Ladder,
+        dimensions: Sequence[Dimension],
     ) -> list[Group]:
         """Compare the best rung, and then the worst, with all other rungs of its ladder."""
-        sides = [rung_side(rung, context if shared else None) for rung in ladder.rungs]
+        del dimensions
+        sides = [rung_side(rung, context if ladders.anchors else None) for rung in ladder.rungs]
         ends = (sides[-1], sides[:-1]), (sides[0], sides[1:])
         return [
             [comparison_of(context, dimension, target, other) for other in others]

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 HIGHEST = 100.0
-_MARKUP = re.compile(r"[*_`\"'“”\[\]]")
-_SEPARATOR = r"(?:[ \t]*(?:->|=>|→|[:=)|])|[ \t]+[-–—](?=[ \t]))+"  # noqa: RUF001
+MARKUP = re.compile(r"[*_`\"'“”\[\]]")
+SEPARATOR = r"(?:[ \t]*(?:->|=>|→|[:=)|])|[ \t]+[-–—](?=[ \t]))+"  # noqa: RUF001
 # Ends of lines, braces of JSON, and the comma or semicolon between entries that share a line.
-_LINES = re.compile(rf"\r?\n|[{{}}]|[,;][ \t]*(?=\(?[A-Z]{_SEPARATOR})", re.IGNORECASE)
+_LINES = re.compile(rf"\r?\n|[{{}}]|[,;][ \t]*(?=\(?[A-Z]{SEPARATOR})", re.IGNORECASE)
 _ENTRY = re.compile(
     r"[\s>#•+(|-]*(?:\d+[.)][ \t]+)?(?:(?:the[ \t]+)?reference[ \t]+(?:[a-z]+[ \t]+)?)?"
-    rf"(?P<letter>[A-Z])(?P<separator>{_SEPARATOR})(?P<rest>.*\d.*)",
+    rf"(?P<letter>[A-Z])(?P<separator>{SEPARATOR})(?P<rest>.*\d.*)",
     re.IGNORECASE,
 )
 # A number, perhaps with its unit; what follows it holds no other digit.
@@ -57,7 +57,7 @@ def stated_numbers(answer: str, letters: Sequence[str], *, ended: bool = True) -
         ended: whether the answer ended by itself. Else its last line may be incomplete, and is not read.
     """
     text = without_thoughts(answer if ended else answer[: answer.rfind("\n") + 1])
-    lines = enumerate(_LINES.split(_MARKUP.sub("", text)))
+    lines = enumerate(_LINES.split(MARKUP.sub("", text)))
     entries = [(number, entry) for number, line in lines if (entry := _entry_of(line, letters))]
     numbers = _numbers(_last_block(entries, letters), letters)
     if isinstance(numbers, str) and not ended:

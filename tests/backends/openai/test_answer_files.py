@@ -91,7 +91,7 @@ def test_texts(folder):
 def test_the_message_says_what_waits_and_how_to_answer(folder):
     wanted = (
         r"3 requests wait for an answer in .*answers \(requests-0001\.jsonl; 3 new\); have them answered, as by `vllm "
-        r"run-batch --model toy -i .*requests-0001\.jsonl -o .*answers-0001\.jsonl` or a provider's batch page, put "
+        r"run-batch --model toy -i .*requests-open\.jsonl -o .*answers-0001\.jsonl` or a provider's batch page, put "
         r"the answers into the folder as answers\*\.jsonl, and run the same command again"
     )
     awaited(folder, wanted)
@@ -107,6 +107,20 @@ def test_a_request_is_written_once_by_whoever_needs_it(folder):
     assert len(names) == len(requests(folder)) == 5
     put(folder, answered(folder))
     assert read(folder, 5) == direct(5)
+
+
+def test_one_file_holds_what_still_waits(folder, lines):
+    waiting = folder / "requests-open.jsonl"
+    assert waiting.read_text() == (folder / "requests-0001.jsonl").read_text()
+    assert stat.S_IMODE(waiting.stat().st_mode) == 0o600
+    put(folder, lines[1:], "answers-0001.jsonl")
+    awaited(folder, r"1 request waits .* -i .*requests-open\.jsonl -o .*answers-0002\.jsonl`")
+    [left] = map(json.loads, waiting.read_text().splitlines())
+    assert left["custom_id"] == lines[0]["custom_id"]
+    put(folder, lines[:1], "answers-0002.jsonl")
+    assert read(folder) == direct()
+    assert not waiting.exists()
+    assert len(requests(folder)) == 3
 
 
 def test_many_requests_are_divided(folder, monkeypatch):
@@ -389,7 +403,7 @@ for steps in range(60):
         run(steps)
     killed = os.WIFSIGNALED(os.waitpid(child, 0)[1])
     ids = [json.loads(path.read_text())["id"] for path in folder.glob("folder.json")]
-    lines = [len(path.read_text().splitlines()) for path in folder.glob("requests-*.jsonl")]
+    lines = [len(path.read_text().splitlines()) for path in folder.glob("requests-[0-9]*.jsonl")]
     print(json.dumps({"killed": killed, "ids": ids, "lines": lines}), flush=True)
     if not killed:
         break

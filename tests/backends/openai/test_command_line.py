@@ -100,7 +100,7 @@ def test_after_a_key_is_refused_in_mid_run_the_rest_alone_is_asked(
     answered = read_appended(kept)
     assert len(answered) == 24
     # What could not be read is asked again.
-    unparsed = sum('"logprobs":null' in line for line, _ in answered)
+    unparsed = sum('"logprobs":null' in line for _, line in answered)
     done, after = run("s.jsonl")
     assert (done.code, after) == (3, whole - 24 + unparsed)
     assert not kept.exists()
@@ -110,7 +110,7 @@ def test_after_a_key_is_refused_in_mid_run_the_rest_alone_is_asked(
 
 @pytest.fixture
 def in_process(monkeypatch):
-    monkeypatch.setattr("refladder.fleet.workers.Processes", Inline)
+    monkeypatch.setattr("refladder.many_files.workers.Processes", Inline)
 
 
 @pytest.mark.usefixtures("in_process")

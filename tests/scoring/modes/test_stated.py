@@ -319,7 +319,7 @@ def test_a_judgments_file_is_continued_and_rescored(tmp_path, write_jsonl):
         score("stated:2")
 
 
-FORMS = "use a number of 0 or more, stated, or stated:K"
+FORMS = "use a number of 0 or more, stated, stated:K, rating, rating:stated, rating:together, anchored, anchored:stated"
 NUMBER = "give answers a number"
 NEXT = "choose one of them with rule"
 NO_ORDERS = "leave out both_orders, or use stated:2"

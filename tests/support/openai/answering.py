@@ -7,7 +7,7 @@ from toy_server import MODEL, OPENAI, ToyServer
 
 def requests(folder):
     """All requests in the files of a folder."""
-    paths = sorted(folder.glob("requests-*.jsonl"))
+    paths = sorted(folder.glob("requests-[0-9]*.jsonl"))
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 

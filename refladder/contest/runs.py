@@ -1,0 +1,483 @@
+"""Runs of `compete`, `score` or `evaluate` as data of the review page."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refladder.contest.compete import spent_before
+from refladder.contest.review_data import GRADES, PAIRS, ReviewData, Text, review_data_of
+from refladder.errors import DataError, RefladderError, UsageError, plural
+from refladder.files.jsonl import read_bytes, read_lines, within
+from refladder.files.ladder_sets import load_ladders, published_names
+from refladder.files.scored_folders import is_scored
+from refladder.files.tables import parse_number, read_rows, table_files
+from refladder.jobs.evaluation_results import RESULTS
+from refladder.jobs.input_rows import Mapped, items
+from refladder.jobs.scored_tables import mapped_columns
+from refladder.parsing import parse_as, parse_json
+from refladder.records import LOSS, TIE, WIN, Dimension, JudgeCheck
+from refladder.report.summary import beyond_lines, cost_words
+from refladder.scoring.columns import LOW_MASS, OVERALL, anchor_spread_column, column_names
+from refladder.scoring.judge_check import check_lines
+from refladder.scoring.judgment_file import read_judgments
+from refladder.scoring.question import RUNG, level_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Judgment, Run
+
+# Keys of the record of `score`.
+_ENDS = ("above_top", "below_bottom")
+# Largest number of columns with numbers that the threshold view offers as labels.
+# The beginning of what a check of a judge shows.
+CHECK = "judge check, "
+_MOST_LABELS = 12
+
+
+def read_run(
+    run: Path,
+    allowed: Callable[[str], Path] | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> ReviewData:
+    """Read a run: a folder or a table. `allowed` raises UsageError for a file that may not be read; None allows all.
+
+    `columns` maps fields of a table to columns, beside those that `score` used.
+    """
+    if run.is_dir():
+        if is_scored(str(run)):
+            raise DataError(
+                f"{run}: a folder of scored files; give one of its tables, such as {table_files(str(run))[0]}"
+            )
+        if not (run / RESULTS).is_file():
+            raise DataError(
+                f"{run}: no {RESULTS} in this folder; give the folder of `compete --out` or `evaluate --work`, or the "
+                "table of `score --out`"
+            )
+        kinds = _by_kind(within(run / RESULTS))
+        try:
+            return _evaluation(run, kinds) if "evaluation" in kinds else _contest(run, kinds)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DataError(
+                f"{run / RESULTS}: not complete (a line, or run.json, lacks {error} or has it in another form); run "
+                "the command again"
+            ) from error
+    if not run.is_file():
+        raise DataError(
+            f"{run}: no such run; give a folder of `compete` or `evaluate --work`, or a table of `score`"
+        )
+    return _scored(run, allowed or Path, columns)
+
+
+def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
+    kinds: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+    for number, line in read_lines(path):
+        fields = parse_json(line, f"{path}:{number}")
+        if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
+            raise DataError(
+                f"{path}:{number}: not a line of a run, which has a kind; run the command again"
+            )
+        try:
+            json.dumps(fields, allow_nan=False)
+        except ValueError as error:
+            raise DataError(
+                f"{path}:{number}: a number that is not finite; run the command again"
+            ) from error
+        kinds[fields["kind"]].append(fields)
+    return kinds
+
+
+def _review_data(
+    folder: Path,
+    kinds: Mapping[str, list[dict[str, Any]]],
+    texts: Iterable[Text],
+    key: Mapping[str, Any],
+) -> ReviewData:
+    """Make the view of a folder from its rows and criteria."""
+    rows = [
+        {"id": row["row"], "prompt": row["prompt"], "note": row.get("note")} for row in kinds["row"]
+    ]
+    criteria = [_criterion(line) for line in kinds["criterion"]]
+    return review_data_of(
+        rows, list(texts), criteria, key, grades=folder / GRADES, pairs=folder / PAIRS
+    )
+
+
+def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> ReviewData:
+    """Read a contest of models: texts, trials in both orders, and win rates."""
+    row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
+    signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
+    # Nothing else of the configuration reaches the page: it may hold a key.
+    cost = [f"{usage['backend']}: {cost_words(usage)}" for usage in spent_before(folder)]
+    texts = []
+    for line in kinds["text"]:
+        row, model = line["row"], line["model"]
+        text_id = f"{row}/{model}"
+        texts.append(Text(row_numbers[row], model, text_id, line["text"], line["note"]))
+    key = {"kind": "compete", "signature": signature, "warnings": [], "cost": cost}
+    data = _review_data(folder, kinds, texts, key)
+    data.key["title"] = " : ".join(data.key["systems"])
+    data.key["trials"] = [
+        [
+            data.criteria[line["criterion"]],
+            data.numbers[f"{line['row']}/{line['one']}"],
+            data.numbers[f"{line['row']}/{line['other']}"],
+            line["forward"],
+            line["backward"],
+            _outcome(line),
+            line.get("mass"),
+            line["note"],
+            line["explanation"],
+        ]
+        for line in kinds["trial"]
+    ]
+    rates: dict[str, dict[str, float | None]] = {name: {} for name in data.criteria}
+    for line in kinds["standing"]:
+        if line["row"] is not None and line["criterion"] in rates:
+            rates[line["criterion"]][f"{line['row']}/{line['model']}"] = line["rate"]
+    data.key["columns"] = [
+        _column(
+            f"{column_names(name).score.removesuffix('_score')}_win_rate",
+            number,
+            map(rates[name].get, data.numbers),
+        )
+        for name, number in data.criteria.items()
+    ]
+    return data
+
+
+def _outcome(trial: Mapping[str, Any]) -> int | None:
+    """Return 1 if the first model of a trial won, -1 if the other did, 0 for a tie, None if it was unparsed."""
+    if trial["tie"]:
+        return 0
+    if trial["winner"] is None:
+        return None
+    return 1 if trial["winner"] == trial["one"] else -1
+
+
+def _criterion(fields: Mapping[str, Any]) -> dict[str, Any]:
+    usual = {"low": 1.0, "high": 5.0, "worst": "", "best": "", "weight": 1.0}
+    return {
+        "name": fields["criterion"],
+        "description": fields["description"],
+        **{name: fields.get(name, value) for name, value in usual.items()},
+    }
+
+
+def _column(
+    name: str, criterion: int | None, values: Iterable[float | None], kind: str = "score"
+) -> dict[str, Any]:
+    """Return a number for each text, in the order of the pool; `kind` is score or label."""
+    return {"name": name, "criterion": criterion, "kind": kind, "values": list(values)}
+
+
+def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> ReviewData:
+    """Read an evaluation: texts with human ratings, scores of methods, and the tables of the report card."""
+    head = kinds["evaluation"][0]
+    row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
+    names = ("caption", "heads", "rows", "legend")
+    key = {
+        "kind": "evaluate",
+        "title": head["benchmark"],
+        "signature": "",
+        "facts": [note for note in head["notes"] if note.startswith(CHECK)],
+        "warnings": [note for note in head["notes"] if not note.startswith(CHECK)],
+        "cost": [],
+        "tables": [{name: line[name] for name in names} for line in kinds["table"]],
+    }
+    texts = [
+        Text(row_numbers[line["row"]], line["system"], line["id"], line["text"])
+        for line in kinds["text"]
+    ]
+    data = _review_data(folder, kinds, texts, key)
+    data.key["people"] = [
+        [data.numbers[line["id"]], data.criteria[line["criterion"]], line["value"], line["rater"]]
+        for line in kinds["rating"]
+        if line["id"] in data.numbers
+    ]
+    scores: defaultdict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
+    for line in kinds["score"]:
+        scores[line["method"], line["criterion"]][line["id"]] = line["value"]
+    data.key["columns"] = [
+        _column(f"{method}: {criterion}", data.criteria[criterion], map(values.get, data.numbers))
+        for (method, criterion), values in scores.items()
+    ]
+    data.key["columns"] += _mean_ratings(data)
+    return data
+
+
+def _mean_ratings(data: ReviewData) -> list[dict[str, Any]]:
+    given: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
+    for text, criterion, value, _ in data.key["people"]:
+        given[criterion, text].append(value)
+    means = {key: sum(values) / len(values) for key, values in given.items()}
+    rated = {criterion for criterion, _ in means}
+    columns = []
+    for name, criterion in data.criteria.items():
+        if criterion in rated:
+            values = [means.get((criterion, text)) for text in range(len(data.texts))]
+            columns.append(_column(f"mean human rating: {name}", criterion, values, "label"))
+    return columns
+
+
+def _scored(
+    path: Path, allowed: Callable[[str], Path], given: Mapping[str, str] | None = None
+) -> ReviewData:
+    """Read a scored table: texts with scores and, if the files beside it have them, their verdicts against each rung."""
+    config = within(path.with_name(f"{path.name}.run.json"))
+    record = _run_record(config) if config.is_file() else {"options": {}}
+    options = record["options"]
+    columns = mapped_columns(str(path), given)
+    mapped = Mapped(columns=columns, context=options.get("context_id"))
+    contexts: dict[str, str | None] = {}
+    row_numbers: dict[str, int] = {}
+    texts: dict[str, Text] = {}
+    fields: dict[str, Mapping[str, Any]] = {}
+    names: dict[str, str] = {}
+    missing = 0
+    for number, item in enumerate(items(read_rows(str(path)), mapped, check_ids=True), start=1):
+        if item.output is None:
+            missing += 1
+            continue
+        context = item.output.context_id
+        row = row_numbers.setdefault(context, len(row_numbers))
+        contexts[context] = contexts.get(context) or item.context_text
+        system = str(item.row.fields.get(columns.get("system", "system")) or "")
+        texts.setdefault(item.output.id, Text(row, system, item.output.id, item.output.text))
+        fields.setdefault(item.output.id, item.row.fields)
+        has_id = mapped.id_in(item.row, "output_id", needed=False) is not None
+        names.setdefault(item.output.id, item.output.id if has_id else f"row {number}")
+    warned = [f"{plural(missing, 'row')} without a text: not shown."] if missing else []
+    facts, doubts = _check_of_judge(record.get("judge_check") or [], config)
+    warned += doubts
+    warned += [f"{line}." for line in beyond_lines(*(record.get(name, {}) for name in _ENDS))]
+    folder = _folder_of_run(path, options.get("out"))
+    judgments = folder / (options.get("judgments") or f"{path.absolute()}.judgments.jsonl")
+    run, read = _judgments(judgments, allowed, warned)
+    ladders = _ladders(_name_in(folder, options.get("ladders")), run, allowed, warned)
+    if ladders is not None:
+        for context in row_numbers:
+            context_of_set = ladders.contexts.get(context)
+            contexts[context] = contexts[context] or (
+                None if context_of_set is None else context_of_set.text
+            )
+    data = review_data_of(
+        [
+            {"id": context, "prompt": contexts[context] if context else "", "note": None}
+            for context in row_numbers
+        ],
+        list(texts.values()),
+        _criteria(run, fields),
+        {
+            "kind": "score",
+            "title": path.name,
+            "facts": facts,
+            "warnings": warned,
+            "cost": [],
+            "table": path.name,
+        },
+        grades=path.with_name(f"{path.name}.{GRADES}"),
+        pairs=path.with_name(f"{path.name}.{PAIRS}"),
+    )
+    data.key["names"] = [names[text.id] for text in data.texts]
+    if columns.get("context_id", "context_id") not in next(iter(fields.values()), {}):
+        for number, row in enumerate(data.key["rows"], start=1):
+            row["name"] = f"context {number}"
+    _add_scores(data, [fields[text.id] for text in data.texts])
+    if run is not None:
+        data.key["climbs"] = _climbs(data, read, run.rungs)
+    if ladders is not None:
+        data.key["rungs"] = [
+            [_rungs(ladders, context, name) for context in data.rows] for name in data.criteria
+        ]
+    return data
+
+
+def _check_of_judge(checks: Any, config: Path) -> tuple[list[str], list[str]]:
+    """Return what the run's record says about its judge, and what it warns about."""
+    again = "score the table again"
+    read = parse_as(
+        list[JudgeCheck], json.dumps(checks), str(config), "not the check of a judge", again
+    )
+    shown, warnings = check_lines(read)
+    return [f"{line}." for line in shown], warnings
+
+
+def _rungs(ladders: LadderSet, context_id: str, dimension: str) -> list[str] | None:
+    """Return the texts of each level that a row is compared with, of all anchors of a shared set; None without any."""
+    made = [ladders.ladders.get((anchor, dimension)) for anchor in ladders.anchors or (context_id,)]
+    levels = zip(*(ladder.rungs for ladder in made if ladder is not None), strict=True)
+    return ["\n\n".join(rung.text for rung in level) for level in levels] or None
+
+
+def _run_record(config: Path) -> dict[str, Any]:
+    """Read the options that a table was scored with, and how many texts lie beyond the ladders."""
+    parsed = parse_json(read_bytes(config), str(config), whole_file=True)
+    fields: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
+    options = fields.get("options")
+    ends = [fields.get(name, {}) for name in _ENDS]
+    if isinstance(options, dict) and all(isinstance(end, dict) for end in ends):
+        counts = [count for end in ends for count in end.values()]
+        columns = options.get("column") or []
+        texts = [options.get(name) for name in ("context_id", "ladders", "judgments")]
+        valid = isinstance(columns, list) and all(
+            isinstance(column, str) and "=" in column for column in columns
+        )
+        valid = valid and all(isinstance(text, str | None) for text in texts)
+        if valid and all(type(count) is int for count in counts):
+            return fields
+    raise DataError(
+        f"{config}: damaged; score the table again, or delete this file if the columns have default names"
+    )
+
+
+def _folder_of_run(path: Path, out: object) -> Path:
+    """Return the folder that the paths of a run are relative to: where `score` ran, as its output `out` says."""
+    whole = path.absolute()
+    parts = Path(out).parts if isinstance(out, str) else ()
+    if parts and not Path(str(out)).is_absolute() and whole.parts[-len(parts) :] == parts:
+        return Path(*whole.parts[: -len(parts)])
+    return whole.parent
+
+
+def _name_in(folder: Path, name: str | None) -> str | None:
+    """Return the name of a ladder set, as a path if it is a folder beside the run."""
+    return str(folder / name) if name is not None and (folder / name).is_dir() else name
+
+
+def _judgments(
+    path: Path, allowed: Callable[[str], Path], warned: list[str]
+) -> tuple[Run | None, Iterable[tuple[str, Judgment]]]:
+    """Read the judgments of a table, if there are any that may be read; otherwise add a warning with the reason."""
+    try:
+        allowed(str(path.absolute()))
+    except UsageError as error:
+        warned.append(f"The verdicts are not shown: {error}")
+        return None, []
+    return read_judgments(path) if path.is_file() else (None, [])
+
+
+def _ladders(
+    name: str | None, run: Run | None, allowed: Callable[[str], Path], warned: list[str]
+) -> LadderSet | None:
+    """Load the ladders that a table was scored with, if they are unchanged; otherwise add a warning with the reason."""
+    if name is None or run is None:
+        return None
+    try:
+        if (folder := Path(name)).exists() and name not in published_names():
+            for path in (folder, *folder.rglob("*")):
+                allowed(str(path.absolute()))
+        ladders = load_ladders(name)
+    except RefladderError as error:
+        warned.append(f"The rungs are not shown: {error}")
+        return None
+    if not run.ladders.partition("|")[0].endswith(f"@{ladders.digest}"):
+        warned.append(
+            f"The rungs are not shown: the ladder set {name} has changed since the table was scored."
+        )
+        return None
+    return ladders
+
+
+def _criteria(run: Run | None, fields: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the dimensions of the judgments, or without judgments those that the columns are named by."""
+    if run is not None:
+        dimensions: Sequence[Dimension] = run.dimensions
+    else:
+        first = next(iter(fields.values()), {})
+        stems = [name.removesuffix("_grade") for name in first if name.endswith("_grade")]
+        dimensions = [
+            Dimension(name=stem, description="") for stem in stems if f"{stem}_score" in first
+        ]
+    return [_criterion({"criterion": each.name, **asdict(each)}) for each in dimensions]
+
+
+def _add_scores(data: ReviewData, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Add the columns of scores, of notes, and the user's numbers, which may be labels."""
+
+    def numbers(name: str) -> list[float | None]:
+        return [_number(row.get(name)) for row in rows]
+
+    added = {"signature"}
+    data.key["signature"] = str(rows[0].get("signature") or "") if rows else ""
+    data.key |= {"columns": [], "notes": [], "masses": []}
+    for number, name in enumerate(data.criteria):
+        names = column_names(name)
+        added |= {*names, anchor_spread_column(name)}
+        for column in (names.score, names.grade):
+            data.key["columns"].append(_column(column, number, numbers(column)))
+        data.key["masses"].append(numbers(names.mass))
+        data.key["notes"].append([row.get(names.note) or None for row in rows])
+    first = rows[0] if rows else {}
+    for column in OVERALL:
+        if len(data.criteria) > 1 and column in first and column not in added:
+            added.add(column)
+            data.key["columns"].append(_column(column, None, numbers(column)))
+    low = sum(
+        mass is not None and mass < LOW_MASS for masses in data.key["masses"] for mass in masses
+    )
+    if low:
+        data.key["warnings"].append(
+            f"{plural(low, 'score')} with low label mass in a judgment; see the notes."
+        )
+    labels = []
+    for column in first:
+        values = numbers(column)
+        if column not in added and values.count(None) < len(values):
+            labels.append(_column(str(column), None, values, "label"))
+    data.key["columns"] += labels[:_MOST_LABELS]
+
+
+def _number(value: object) -> float | None:
+    """Return a cell as a number; None for anything else."""
+    if isinstance(value, str):
+        value = parse_number(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return value
+
+
+def _climbs(
+    data: ReviewData, judgments: Iterable[tuple[str, Judgment]], rungs: int
+) -> list[dict[int, list[float | None]]]:
+    """Average over both orders, for each criterion and text, the probability that it beats each rung, worst first."""
+    # For each rung, what a text won on a criterion.
+    cells: dict[tuple[str, str], list[list[float]]] = {}
+    for where, judgment in judgments:
+        if judgment.dimension not in data.criteria:
+            raise DataError(
+                f"{where}: dimension {judgment.dimension!r} is not among the run's: {list(data.criteria)}"
+            )
+        against = judgment.against or ""
+        text, rung = judgment.subject, against
+        if text.startswith(RUNG):
+            text, rung = rung, text
+        level = level_of(rung)
+        if level is None or level > rungs or text not in data.numbers or judgment.logprobs is None:
+            continue
+        weights = dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True))
+        if not (total := sum(weights.values())):
+            continue
+        win = WIN if text == judgment.subject else LOSS
+        won = weights.get(win, 0.0) + weights.get(TIE, 0.0) / 2
+        by_rung = cells.setdefault((judgment.dimension, text), [[] for _ in range(rungs)])
+        by_rung[level - 1].append(won / total)
+    climbs: list[dict[int, list[float | None]]] = []
+    for criterion in data.criteria:
+        by_text = {}
+        for text, number in data.numbers.items():
+            rungs_of_text = cells.get((criterion, text))
+            if rungs_of_text is not None:
+                by_text[number] = [_mean(won) for won in rungs_of_text]
+        climbs.append(by_text)
+    return climbs
+
+
+def _mean(shares: Sequence[float]) -> float | None:
+    return round(sum(shares) / len(shares), 4) if shares else None

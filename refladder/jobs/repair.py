@@ -1,0 +1,239 @@
+"""build --certify: rungs that a judge does not find in order are written anew, then dropped, or their ladder fails."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import UsageError, plural
+from refladder.files.ladder_sets import certificate_digest, ladder_set, of_whole_anchors
+from refladder.jobs.certify import JUDGMENTS, certify, open_asker
+from refladder.records import LadderFailure, digest_of
+from refladder.settings import Asking
+from refladder.statistics.certificate import DROP, REWRITE, UNTESTED
+from refladder.synth import build_ladders
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import Context, Ladder, Progress
+    from refladder.scoring.asker import Asker
+    from refladder.settings import BuildSpec
+
+    # Context id and dimension.
+    Key = tuple[str, str]
+
+# Number of rounds in which rungs are written again.
+ROUNDS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repair:
+    """A build whose ladders are certified, with its contexts, writer and judge; call it with the ladders that were built.
+
+    Rungs that people wrote are never written anew.
+    """
+
+    spec: BuildSpec
+    contexts: Sequence[Context]
+    writer: Backend
+    judge: Backend
+    progress: Progress | None = None
+
+    def __call__(
+        self, ladders: Sequence[Ladder], failures: Sequence[LadderFailure]
+    ) -> tuple[list[Ladder], list[LadderFailure], dict[str, Any]]:
+        """Return ladders that the judge finds in order, the failures with those of the others, and the certificate.
+
+        A set is one scale, so all ladders keep the same levels: a level is dropped only if it is to be dropped on every
+        dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept, and
+        nothing is repaired if they leave a level untested.
+        """
+        current = {(ladder.context_id, ladder.dimension): ladder for ladder in ladders}
+        if not current:
+            raise UsageError(
+                "no ladder could be written, so none can be certified; try another --writer"
+            )
+        opened = self._set(current)
+        asking = Asking(judgments=self.spec.folder / JUDGMENTS, prompts=self.spec.prompts)
+        asker = open_asker(opened, self.judge, asking)
+        certificate = certify(opened, asker, self.progress)
+        before = {name: certificate["counts"][name] for name in ("judgments", "unparsed")}
+        if before["unparsed"] and _untested(certificate):
+            certificate["built"] = dict.fromkeys(("rounds", "rewritten", "dropped", "failed"), 0)
+            certificate["notes"].append(
+                f"{before['unparsed']:,} of {plural(before['judgments'], 'judgment')} are unparsed, so no rung was "
+                "written anew and no level dropped; ask the judge again, or another one."
+            )
+            certificate["digest"] = certificate_digest(certificate)
+            return list(current.values()), list(failures), certificate
+        rewritten: set[tuple[Key, int]] = set()
+        rounds = 0
+        while rounds < ROUNDS and (wanted := self._to_rewrite(certificate)):
+            rounds += 1
+            rewritten |= self._rewrite(current, wanted, rounds)
+            certificate = certify(self._set(current), asker, self.progress)
+        if dropped := _levels_to_drop(certificate):
+            current = {key: _without(ladder, dropped) for key, ladder in current.items()}
+            certificate = certify(self._set(current), asker, self.progress)
+        wrong = _out_of_order(certificate)
+        failed = [_failure(current[key], levels, asker) for key, levels in wrong.items()]
+        current = self._without(current, failed)
+        if not current:
+            raise UsageError(
+                f"none of the {len(ladders)} ladders rises for {self.judge.fingerprint} after {rounds} rounds of "
+                "rewriting; try another --writer or --judge, or build without --certify"
+            )
+        if failed:
+            certificate = certify(self._set(current), asker, self.progress)
+        certificate["built"] = {
+            "rounds": rounds,
+            "rewritten": len(rewritten),
+            "dropped": len(dropped),
+            "failed": len(failed),
+        }
+        if rewritten or dropped or failed:
+            certificate["built"]["before"] = before
+            figures = "p-values describe a selection and are too small"
+            certificate["notes"].append(
+                "The same judge chose the rungs of this set, so its "
+                f"{figures if certificate['tests'] else 'verdicts describe a selection'}; certify the set with another "
+                "judge for a test."
+            )
+        certificate["digest"] = certificate_digest(certificate)
+        return list(current.values()), [*failures, *failed], certificate
+
+    def _without(
+        self, current: Mapping[Key, Ladder], failed: Sequence[LadderFailure]
+    ) -> dict[Key, Ladder]:
+        """Return the ladders that did not fail; of a shared set, those of anchors none of whose ladders failed."""
+        lost = {(failure.context_id, failure.dimension) for failure in failed}
+        left = [ladder for key, ladder in current.items() if key not in lost]
+        left = of_whole_anchors(left, self.spec.dimensions) if self.spec.shared else left
+        return {(ladder.context_id, ladder.dimension): ladder for ladder in left}
+
+    def _set(self, ladders: Mapping[Key, Ladder]) -> LadderSet:
+        anchors = (
+            list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.spec.shared else ()
+        )
+        return ladder_set(
+            self.spec.folder.name,
+            self.spec.dimensions,
+            self.contexts,
+            list(ladders.values()),
+            anchors=anchors,
+        )
+
+    def _to_rewrite(self, certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
+        """Return the levels to write again, by ladder, without people's rungs."""
+        human = self.spec.human or {}
+        wanted = {
+            key: [level for level in levels if level not in human.get(key, {})]
+            for key, levels in _out_of_order(certificate).items()
+        }
+        return {key: levels for key, levels in wanted.items() if levels}
+
+    def _rewrite(
+        self, current: dict[Key, Ladder], wanted: Mapping[Key, Sequence[int]], number: int
+    ) -> set[tuple[Key, int]]:
+        """Write rungs anew with further seeds, between the rungs that are kept; returns those that were written."""
+        done: set[tuple[Key, int]] = set()
+        sampling = replace(
+            self.spec.sampling, seed=self.spec.sampling.seed + number * self.spec.attempts
+        )
+        for dimension in self.spec.dimensions:
+            contexts = [
+                context for context in self.contexts if (context.id, dimension.name) in wanted
+            ]
+            if not contexts:
+                continue
+            fixed = {
+                key: {
+                    rung.level: rung.text for rung in current[key].rungs if rung.level not in levels
+                }
+                for key, levels in wanted.items()
+                if key[1] == dimension.name
+            }
+            again, _ = build_ladders(
+                self.writer,
+                contexts,
+                [dimension],
+                rungs=len(next(iter(current.values())).rungs),
+                **{**self.spec.how, "sampling": sampling},
+                journal=self.spec.folder
+                / f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl",
+                human=fixed,
+                progress=self.progress,
+            )
+            for ladder in again:
+                key = ladder.context_id, ladder.dimension
+                rungs = zip(current[key].rungs, ladder.rungs, strict=True)
+                mended = tuple(new if new.level in wanted[key] else old for old, new in rungs)
+                current[key] = replace(current[key], rungs=mended)
+                done |= {(key, level) for level in wanted[key]}
+        return done
+
+
+def _out_of_order(certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
+    """Return the levels out of order, by ladder."""
+    return {
+        (row["context_id"], row["dimension"]): levels
+        for row in certificate["of_ladders"]
+        if (
+            levels := [
+                level for level, verdict in enumerate(row["rungs"], 1) if verdict in {REWRITE, DROP}
+            ]
+        )
+    }
+
+
+def _untested(certificate: Mapping[str, Any]) -> bool:
+    """Return whether nothing can be said of some level."""
+    return any(
+        level["verdict"] == UNTESTED
+        for dimension in certificate["dimensions"]
+        for level in dimension["levels"]
+    )
+
+
+def _failure(ladder: Ladder, levels: Sequence[int], asker: Asker) -> LadderFailure:
+    reason = f"not certified: {asker.backend.fingerprint} does not find level {', '.join(map(str, levels))} in order"
+    return LadderFailure(
+        context_id=ladder.context_id,
+        task=ladder.task,
+        dimension=ladder.dimension,
+        level=levels[0],
+        reasons=(reason,),
+        recipe=ladder.recipe,
+    )
+
+
+def _levels_to_drop(certificate: Mapping[str, Any]) -> list[int]:
+    """Return the levels that every dimension drops; none if fewer than two would be left."""
+    counts = Counter(
+        level["level"]
+        for dimension in certificate["dimensions"]
+        for level in dimension["levels"]
+        if level["verdict"] == DROP
+    )
+    levels = sorted(
+        level for level, count in counts.items() if count == len(certificate["dimensions"])
+    )
+    return levels if certificate["counts"]["rungs"] - len(levels) > 1 else []
+
+
+def _without(ladder: Ladder, dropped: Sequence[int]) -> Ladder:
+    """Return the ladder without some levels, numbered from 1 again."""
+    left = [rung for rung in ladder.rungs if rung.level not in dropped]
+    level_of = {rung.level: number for number, rung in enumerate(left, start=1)}
+    rungs = []
+    for rung in left:
+        between = rung.between
+        if between is not None:
+            low, high = (level_of.get(level) for level in between)
+            between = None if low is None or high is None else (low, high)
+        rungs.append(replace(rung, level=level_of[rung.level], between=between))
+    return replace(ladder, rungs=tuple(rungs))

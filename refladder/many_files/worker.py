@@ -1,0 +1,434 @@
+"""A worker: opens one judge, and scores one file after another with it."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import itertools
+import json
+import os
+import time
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from refladder.backends.prices import Budget, Price
+from refladder.errors import (
+    BackendError,
+    ChangedInputError,
+    DataError,
+    InUseError,
+    JudgeRefusedError,
+    OtherRunError,
+    RefladderError,
+    UsageError,
+    redacted,
+)
+from refladder.events import Silent
+from refladder.files.folders import open_folder
+from refladder.files.jsonl import atomic, to_json
+from refladder.files.ladder_sets import choose_dimensions
+from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name, stamp
+from refladder.jobs.score import check_judge, open_set, prepare, score_rows, set_named
+from refladder.parsing import adapter
+from refladder.records import scale_of
+from refladder.scoring.score_report import ScoreReport  # noqa: TC001  pydantic reads the annotation
+from refladder.scoring.scorer import LadderScorer
+from refladder.session import Session, checks_folder
+from refladder.settings import ScoreSpec, Scoring, Tables, chosen
+from refladder.students import first_pass
+from refladder.students.student import open_student
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from refladder.backends import Backend
+    from refladder.events import Watch
+    from refladder.files.folders import Folder
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.records import JudgeCheck, Progress
+    from refladder.students.student import Student
+
+# Seconds between two messages about a file under way.
+_EVERY = 1.0
+# Seconds between two attempts at a file that another process is writing.
+_PAUSE = 0.5
+# Attempts at such a file, two minutes. A worker ends some seconds after its Ray node, and file servers keep the locks of
+# a machine that is gone for a minute or more.
+_ATTEMPTS = 240
+_FULL = errno.ENOSPC, errno.EDQUOT
+# Fields of a task that say where something is or what it costs, not what the scores are. The judge counts by its
+# signature.
+_PLACES = {
+    "source",
+    "folder",
+    "directory",
+    "ladders",
+    "store",
+    "judgments",
+    "price",
+    "budget",
+    "any_judge",
+    "checks",
+}
+_PLACES |= {"judge", "judge_options"}
+# The content of these counts, not the path.
+_PATHS = "prompts", "student"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task(Scoring):
+    """What a worker needs for every file: plain values, so that it can be sent to another machine.
+
+    Paths are relative to `directory`. `version` is the signature of the ladder set; empty for a student that needs
+    none. A `student` is the judge. `store` and `checks` are those of each machine, and `budget` that of this worker.
+    """
+
+    source: str = ""
+    folder: str = ""
+    directory: str = "."
+    given: str | None = None
+    escape_formulas: bool = False
+    version: str = ""
+    columns: dict[str, str] = field(default_factory=dict)
+    context_id: str | None = None
+    judge: str = "builtin"
+    judge_options: dict[str, str] = field(default_factory=dict)
+    student: str | None = None
+    store: str | None = None
+    price: dict[str, Any] | None = None
+    budget: float | None = None
+    judgments: bool = True
+    checks: bool = True
+
+    def settings(self) -> dict[str, Any]:
+        """Return what determines the scored rows, apart from the judge: files of another run are refused."""
+        values = {name: value for name, value in asdict(self).items() if name not in _PLACES}
+        values["ladders"] = values.pop("version")
+        for name in _PATHS:
+            if values[name] is not None:
+                values[name] = _digest_of_files(Path(values[name]))
+        return values
+
+    def to_json(self) -> str:
+        """Return the task as a worker takes it."""
+        return json.dumps(asdict(self), default=str)
+
+
+def task_of(spec: ScoreSpec, opened: LadderSet | None) -> Task:
+    """Return what workers need to score the files of a run; they open the set again, which is `opened` here."""
+    asked: dict[str, Any] = {each.name: getattr(spec.asked, each.name) for each in fields(Scoring)}
+    if opened is not None:
+        chosen_here = choose_dimensions(opened.dimensions, spec.asked.dimensions)
+        asked["dimensions"] = [dimension.name for dimension in chosen_here]
+    return Task(
+        **asked | {"ladders": str(spec.asked.ladders)},
+        version="" if opened is None else opened.signature,
+        source=spec.tables.source,
+        folder=spec.tables.out,
+        directory=str(Path.cwd()),
+        given=spec.tables.given,
+        escape_formulas=spec.tables.escape_formulas,
+        columns=dict(spec.columns),
+        context_id=spec.context_id,
+        judge=str(spec.judge),
+        judge_options={name: str(value) for name, value in spec.judge_options.items()},
+    )
+
+
+def _digest_of_files(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=6)
+    for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+        if file.is_file():
+            digest.update(f"{file.relative_to(path)}\0".encode())
+            with file.open("rb") as stream:
+                digest.update(hashlib.file_digest(stream, "blake2b").digest())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counts:
+    """The counts of a scored file, with the counts of its run; rows = scored + unscored."""
+
+    file: ScoredFile
+    report: ScoreReport
+
+
+def read_counts(folder: Folder, name: str) -> Counts | None:
+    """Read the counts of an output file; None if there are none, DataError if they are damaged."""
+    data = folder.read(counts_name(name))
+    if data is None:
+        return None
+    try:
+        counts: Counts = adapter(Counts).validate_json(data, strict=True, extra="forbid")
+    except (ValueError, RecursionError) as error:
+        raise DataError(
+            f"{folder.path_of(counts_name(name))}: damaged; delete it and {folder.path_of(name)}, and run the same "
+            "command again"
+        ) from error
+    file = counts.file
+    if file.rows is None or not file.rows == counts.report.rows == (file.scored or 0) + (
+        file.unscored or 0
+    ):
+        raise DataError(
+            f"{folder.path_of(name)}: {counts.report.rows:,} rows in, {file.scored:,} scored and {file.unscored:,} "
+            "unscored; delete this file and run the same command again"
+        )
+    return counts
+
+
+def _keep_lines(path: Path, number: int) -> None:
+    with path.open("rb") as source, atomic(path) as target:
+        for line in itertools.islice(source, number):
+            target.write(line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a worker did: the counts of a file or the error, whether every other file would fail too, and the costs."""
+
+    counts: Counts | None = None
+    signature: str = ""
+    notice: str | None = None
+    error: RefladderError | None = None
+    stops: bool = False
+    spent: dict[str, float] = field(default_factory=dict)
+    checks: list[JudgeCheck] = field(default_factory=list)
+
+
+def _sendable(error: RefladderError) -> RefladderError:
+    """Return the error as one line, of a kind that decides what the driver does, and that can be pickled."""
+    kinds = BackendError, JudgeRefusedError, UsageError
+    kind = next((kind for kind in kinds if isinstance(error, kind)), DataError)
+    return kind(" ".join(str(error).split()))
+
+
+class _Told(Silent):
+    """Events of a file that a worker scores: its driver gets the number of rows done now and then."""
+
+    def __init__(self, tell: Callable[[int], None] | None) -> None:
+        self._tell = tell
+        self._last = time.monotonic()
+
+    def progress(
+        self, what: str, watch: Watch | None = None
+    ) -> AbstractContextManager[Progress | None]:
+        """Report to the driver."""
+        del what, watch
+        return nullcontext(self._update)
+
+    def _update(self, rows: int, _total: int | None, _note: str = "", _each: int = 0, /) -> None:
+        if self._tell is not None and time.monotonic() - self._last >= _EVERY:
+            self._last = time.monotonic()
+            self._tell(rows)
+
+
+class Worker:
+    """Scores files; the judge is opened for the first one and stays open."""
+
+    def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
+        self._task = opened = chosen(Task, json.loads(task))
+        self._tell = tell
+        # On another machine it may not exist, and paths need not be relative.
+        with suppress(OSError):
+            os.chdir(opened.directory)
+        price = None if opened.price is None else Price(**opened.price)
+        self._budget = None if opened.budget is None else Budget(opened.budget)
+        self._session = Session(
+            opened.store or False,
+            price_of=lambda *_: price,
+            budget=self._budget,
+        )
+        self._opened = False
+        self._told: dict[str, float] = {}
+
+    def run(self, file: ScoredFile | None, signature: str | None, usd: float = 0.0) -> Answer:
+        """Score a file; None only checks the judge. A failure is an answer too.
+
+        `signature` is that of the files before. `usd` is what a worker that died had spent of the budget.
+        """
+        counts: Counts | None = None
+        error: RefladderError | None = None
+        stops = False
+        checks: list[JudgeCheck] = []
+        own = ""
+        try:
+            if not self._opened and self._budget is not None:
+                self._budget.spent = usd
+            own = self._signature
+            self._opened = True
+            self._compare(own, signature)
+            if file is not None:
+                try:
+                    counts = self._scored_when_free(file)
+                except ChangedInputError as changed:
+                    _keep_lines(self._folder.fetched(judgments_name(file.name)), changed.line - 1)
+                    counts = self._scored_when_free(file)
+            elif self._student is None:
+                folder = checks_folder() if self._task.checks else None
+                checks = check_judge(self._scorer(), folder, self._session, Silent())
+        except RefladderError as failure:
+            cause = failure.__cause__
+            error = _sendable(failure)
+            stops = not isinstance(error, DataError) or (
+                isinstance(cause, OSError) and cause.errno in _FULL
+            )
+        except Exception as failure:  # noqa: BLE001  one row must not end the run; the text has the type
+            where = f"{file.source}: " if file else ""
+            error = DataError(f"{where}{type(failure).__name__}: {' '.join(str(failure).split())}")
+        # A judge that failed may have none: the notice of a server is that of its handshake.
+        judge = self._judge if self._opened and self._student is None else None
+        notice = None if judge is None or error is not None else judge.notice
+        return Answer(
+            counts=counts,
+            signature=own,
+            notice=notice,
+            error=error,
+            stops=stops or (error is not None and file is None),
+            spent=self._spent(),
+            checks=checks,
+        )
+
+    def _compare(self, own: str, before: str | None) -> None:
+        if before is not None and scale_of(own) != scale_of(before):
+            raise UsageError(
+                f"{self._task.folder}: its files are of another run ({before}), this run is {own}; choose another "
+                "folder, or delete this one"
+            )
+
+    def _spent(self) -> dict[str, float]:
+        """Return the counts of the judge since the last call; those that it does not know are absent."""
+        if not (spent := self._session.spent()):
+            return {}
+        known = {
+            name: count
+            for name, count in spent[0].items()
+            if count is not None and name != "backend"
+        }
+        before, self._told = self._told, known
+        return {name: count - before.get(name, 0) for name, count in known.items()}
+
+    @cached_property
+    def _folder(self) -> Folder:
+        return open_folder(self._task.folder)
+
+    @cached_property
+    def _student(self) -> Student | None:
+        return None if self._task.student is None else open_student(Path(self._task.student))
+
+    @cached_property
+    def _ladders(self) -> LadderSet | None:
+        task = self._task
+        if not task.ladders:
+            return None
+        ladders = set_named(str(task.ladders))
+        if scale_of(ladders.signature) != scale_of(task.version):
+            raise UsageError(
+                f"{task.ladders}: the ladder set has changed since the run began, or is another one on this machine "
+                f"({ladders.signature}, expected {task.version}); restore it, or choose another --out"
+            )
+        return ladders
+
+    @cached_property
+    def _asked(self) -> Scoring:
+        """Return the settings with the set, which is open; what is wrong with them is wrong for every file."""
+        try:
+            if self._ladders is None:
+                raise UsageError("no ladder set was named; give --ladders SET")
+            asked: Scoring = replace(self._task, ladders=self._ladders)
+            asked = replace(asked, ladders=open_set(asked))
+        except DataError as error:
+            raise UsageError(str(error)) from error
+        return asked
+
+    @property
+    def _judge(self) -> Backend:
+        return self._session.open(self._task.judge, self._task.judge_options)
+
+    def _scorer(self) -> LadderScorer:
+        asked = self._asked
+        return LadderScorer(self._judge, cast("LadderSet", asked.ladders), asked)
+
+    @cached_property
+    def _signature(self) -> str:
+        """Return the signature of the scores of every file."""
+        if self._student is not None:
+            return self._student.signature
+        scorer = self._scorer()
+        scorer.judge_rungs()
+        return scorer.report.signature
+
+    def _scored_when_free(self, file: ScoredFile) -> Counts:
+        """Score a file. Its driver has the folder, so another process that has it is a worker about to end."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._scored(file)
+            except InUseError as error:
+                refusal = str(error)
+                time.sleep(_PAUSE)
+        raise DataError(f"{file.source}: {refusal}")
+
+    def _scored(self, file: ScoredFile) -> Counts:
+        """Score a file aside; if no row is missing and the input is unchanged, give the output its final name."""
+        task = self._task
+        folder = self._folder
+        out = folder.work_file(file.name)
+        judged = judgments_name(file.name)
+        judgments = folder.fetched(judged) if task.judgments else None
+        spec = ScoreSpec(
+            asked=task if self._student is not None else self._asked,
+            tables=Tables(
+                source=file.source,
+                out=str(out),
+                given=task.given,
+                escape_formulas=task.escape_formulas,
+            ),
+            judge=task.judge,
+            judge_options=task.judge_options,
+            columns=task.columns,
+            context_id=task.context_id,
+            judgments=judgments,
+            is_part=True,
+        )
+        told = _Told(self._tell)
+        if self._student is not None:
+            report = first_pass.run(spec, self._student, self._ladders, told)
+        else:
+            prepared = prepare(spec, told)
+            try:
+                report = score_rows(prepared, self._session, told)
+            except OtherRunError:
+                # A killed run at the same URL may have left them on this machine.
+                if judgments is None or not folder.forget(judged):
+                    raise
+                spec = replace(spec, judgments=folder.fetched(judged))
+                report = score_rows(replace(prepared, spec=spec), self._session, told)
+            if prepared.rows != report.rows:
+                raise DataError(
+                    f"{file.source}: {prepared.rows or 0:,} rows in, {report.rows:,} rows out; run the same command "
+                    "again"
+                )
+            judgments = spec.judgments
+        if stamp(file.source) != file.stamp:
+            raise DataError(
+                f"{file.source}: the file has changed during the run; run the same command again"
+            )
+        scored = replace(
+            file,
+            source=redacted(file.source),
+            rows=report.rows,
+            scored=report.scored,
+            unscored=report.rows - report.scored,
+            bytes=out.stat().st_size,
+        )
+        counts = Counts(file=scored, report=report)
+        if judgments is not None and judgments.exists():
+            folder.publish(judgments, judged)
+        # The counts are never those of an earlier output.
+        folder.remove(file.name)
+        folder.write(counts_name(file.name), to_json(asdict(counts)) + b"\n")
+        folder.publish(out, file.name)
+        return counts

@@ -1,0 +1,569 @@
+"""Ratings: a judge rates a text by itself from 1 to 5, or after the rungs of a ladder as graded examples.
+
+The score is the expected rating. The judge's own ratings of rungs place it on the ladder, as the grade.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from refladder.backends.dry_run import NOT_ASKED
+from refladder.errors import UsageError, option
+from refladder.prompts import fill
+from refladder.records import IMPOSSIBLE, OUTCOMES, RATINGS, LabelReading, Unwritten
+from refladder.scoring.asker import answering_of, judgment_of, run_of
+from refladder.scoring.grades import expected_grade
+from refladder.scoring.modes.mode import Mode
+from refladder.scoring.modes.rating_answer import stated_ratings, stated_ratings_of
+from refladder.scoring.modes.written import (
+    ask_whole,
+    log_of,
+    parsed_answer,
+    written_judgments,
+)
+from refladder.scoring.question import drawn_ladders, level_of, question_about, rung_id
+from refladder.scoring.rules import DEFAULT_RULE, probabilities_from
+from refladder.scoring.rung_scale import RungScale, rung_scale
+from refladder.statistics.estimators import SAME
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from refladder.arrays import FloatArray
+    from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.prompts import Template
+    from refladder.records import (
+        Completion,
+        Context,
+        Dimension,
+        Judgment,
+        Ladder,
+        Output,
+        Progress,
+        Prompt,
+        Run,
+        Sampling,
+    )
+    from refladder.scoring.asker import Asker
+    from refladder.scoring.modes.mode import Block, Group
+    from refladder.scoring.question import Question
+    from refladder.scoring.rules import Rule
+    from refladder.scoring.score_report import ScoreReport
+    from refladder.settings import Scale, Scoring
+
+LOW, HIGH = 1.0, 5.0
+_RATINGS = np.arange(LOW, HIGH + 1)
+
+
+class Scope(NamedTuple):
+    """A ladder set, and the dimensions that texts are scored on."""
+
+    ladders: LadderSet
+    dimensions: Sequence[Dimension]
+
+
+class Rating(Mode):
+    """A rating of a text alone, read from the probabilities of the five digits."""
+
+    has_anchor_spread = False
+    needs_ladders = False
+    _role = "rating"
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def check_settings(self, asked: Scoring) -> None:
+        """Refuse what is about comparisons."""
+        mode = f"{option('answers')} {self.name}"
+        self.check_rule(asked.rule)
+        if asked.yes_no:
+            raise UsageError(f"{mode} asks no yes/no questions; leave out {option('yes-no')}")
+        if asked.both_orders:
+            raise UsageError(
+                f"{mode} shows one text to rate, so pairs have no orders; leave out {option('both-orders')}"
+            )
+
+    def check_rule(self, rule: str, where: str = "") -> None:
+        """Refuse a rule: a rating has none."""
+        if rule != DEFAULT_RULE:
+            raise UsageError(
+                f"{where}{option('answers')} {self.name} scores by the expected rating, and {option('rule')} {rule} is "
+                f"for comparisons with rungs; leave it out"
+            )
+
+    def check_rungs(self, rungs: int) -> None:
+        """Accept any number of rungs."""
+
+    def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
+        """Return the role of a rating."""
+        del ladders, yes_no
+        return self._role
+
+    def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
+        """Return a run that reads the probabilities of the digits."""
+        del sampling
+        if not judge.reads_probabilities:
+            raise UsageError(
+                f"{judge.fingerprint} gives no label probabilities, which {option('answers')} {self.name} reads; use "
+                f"{option('answers')} {self.name}:stated, for which the judge writes them"
+            )
+        return run_of(judge, template, answers=self.name)
+
+    # Questions.
+
+    def groups(
+        self,
+        output: Output,
+        context: Context,
+        dimensions: Sequence[Dimension],
+        ladders: LadderSet,
+        *,
+        orders: int,
+    ) -> list[Group]:
+        """Ask for a rating on each dimension."""
+        del orders
+        scope = Scope(ladders, dimensions)
+        return [
+            [self.question(output.id, output.text, context, dimension, scope)]
+            for dimension in dimensions
+        ]
+
+    def question(
+        self,
+        subject: str,
+        text: str,
+        context: Context,
+        dimension: Dimension,
+        scope: Scope,
+    ) -> Question:
+        """Ask for the rating of a text on one of the dimensions that are scored."""
+        del scope
+        return question_about(
+            context, dimension, subject=subject, against="", texts={"target": text}
+        )
+
+    def rung_groups(self, ladders: LadderSet, dimensions: Sequence[Dimension]) -> list[Group]:
+        """Ask for a rating of each rung of the anchors that score, or of the ladders that the judge check draws."""
+        scope = Scope(ladders, dimensions)
+        groups: list[Group] = []
+        for dimension in dimensions:
+            drawn = drawn_ladders(ladders, dimension)
+            if ladders.anchors:
+                drawn = [
+                    (ladders.contexts[anchor], ladders.ladders[anchor, dimension.name])
+                    for anchor in ladders.scoring_anchors
+                ]
+            for context, ladder in drawn:
+                groups += [
+                    [self._rung(scope, context, ladder, rung.level, dimension)]
+                    for rung in ladder.rungs
+                ]
+        return groups
+
+    def _rung(
+        self, scope: Scope, context: Context, ladder: Ladder, level: int, dimension: Dimension
+    ) -> Question:
+        """Ask for the rating of a rung."""
+        subject = rung_id(level, context.id if scope.ladders.anchors else "")
+        text = ladder.rungs[level - 1].text
+        return self.question(subject, text, context, dimension, scope)
+
+    def ask(
+        self, asker: Asker, groups: Sequence[Group], progress: Progress | None = None
+    ) -> list[Judgment]:
+        """Read the probabilities of the digits for every question."""
+        return asker.ask(list(itertools.chain(*groups)), progress)
+
+    def characters(self, asker: Asker, groups: Sequence[Group]) -> int:
+        """Count the characters of the prompts of these groups."""
+        return sum(len(self._prompt(asker.template, group).text) for group in groups)
+
+    def _prompt(self, template: Template, group: Group) -> Prompt:
+        return fill(template, group[0].slots)
+
+    def prompts(self, template: Template, groups: int, questions: int) -> int:
+        """Return a prompt for each group."""
+        del template, questions
+        return groups
+
+    def prompts_of_a_row(self, template: Template, run: Run) -> int:
+        """Return a prompt for each dimension."""
+        del template
+        return len(run.dimensions)
+
+    # Scores.
+
+    def judgments_of_a_text(self, run: Run) -> Sequence[tuple[str, str | None]]:
+        """Return the rating."""
+        del run
+        return [("", None)]
+
+    def count(self, run: Run, judgments: Sequence[Judgment], report: ScoreReport) -> None:
+        """Add nothing."""
+
+    def rung_scales(self, run: Run, judgments: Sequence[Judgment]) -> dict[str, RungScale]:
+        """Return the mean ratings of the levels by dimension."""
+        scales = {}
+        for dimension in run.dimensions:
+            levels: list[list[float]] = [[] for _ in range(run.rungs)]
+            for judgment in judgments:
+                rating = expected_grade(judgment)
+                if judgment.dimension == dimension.name and rating is not None:
+                    levels[(level_of(judgment.subject) or 1) - 1].append(rating)
+            scales[dimension.name] = rung_scale(levels)
+        return scales if run.rungs else {}
+
+    def numbers(
+        self,
+        run: Run,
+        rule: Rule,
+        rows: int,
+        judgments: Sequence[Judgment],
+        blocks: Sequence[Block],
+        *,
+        scales: Mapping[str, RungScale],
+    ) -> list[dict[str, FloatArray]]:
+        """Compute the expected rating, its standard deviation and its place among the rungs."""
+        del rule
+        probabilities = np.full((rows, len(run.dimensions), len(RATINGS)), np.nan)
+        if judgments:
+            items, numbers = np.array(blocks).T
+            none = (np.nan,) * len(RATINGS)
+            logprobs = [judgment.logprobs_of(RATINGS) or none for judgment in judgments]
+            probabilities[items, numbers] = probabilities_from(np.array(logprobs))
+        of_dimensions = []
+        for number, dimension in enumerate(run.dimensions):
+            read = probabilities[:, number]
+            value = (read * _RATINGS).sum(axis=1)
+            variance = (read * (_RATINGS - value[:, None]) ** 2).sum(axis=1)
+            grade = self._grades(value, run, dimension, scales.get(dimension.name))
+            of_dimensions.append({"value": value, "grade": grade, "spread": np.sqrt(variance)})
+        return of_dimensions
+
+    def _grades(
+        self, ratings: FloatArray, run: Run, dimension: Dimension, scale: RungScale | None
+    ) -> FloatArray:
+        del run
+        scale = scale or RungScale(())
+        return scale.grades(ratings, (dimension.low, dimension.high))
+
+    def bounds(self, rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float, float]:
+        """Return the ends of the rating scale."""
+        del rule, rungs, scale
+        return LOW, HIGH
+
+    def signature(self, run: Run, scale: Scale) -> str:
+        """Return the mode and the least label mass."""
+        return f"answers:{run.mode}|least-mass:{scale.least_mass:g}"
+
+    def legend(self, run: Run, scale: Scale) -> str:
+        """Return what score, grade and spread are."""
+        del scale
+        grade = "place among the judge's own ratings of the rungs, on the human scale"
+        return (
+            f"score: expected rating, from {LOW:g} to {HIGH:g}\n"
+            + f"grade: {grade}\n" * (run.rungs > 0)
+            + "spread: standard deviation of the rating: how undecided the judge was. Not a confidence interval."
+        )
+
+    # Rungs.
+
+    def check_questions(
+        self,
+        ladders: LadderSet,
+        context: Context,
+        dimension: Dimension,
+        ladder: Ladder,
+        dimensions: Sequence[Dimension],
+    ) -> list[Group]:
+        """Ask for a rating of the best rung, and of the worst."""
+        scope = Scope(ladders, dimensions)
+        return [
+            [self._rung(scope, context, ladder, level, dimension)]
+            for level in (len(ladder.rungs), 1)
+        ]
+
+    def check_answers(self, judgments: Sequence[Judgment], rungs: int) -> FloatArray:
+        """Return which rung of each ladder is rated higher."""
+        del rungs
+        ratings = np.array([_expected(judgment) for judgment in judgments]).reshape(-1, 2)
+        rises = ratings[:, :1] - ratings[:, 1:]
+        rises[np.abs(rises) <= SAME] = 0
+        return np.where(np.isnan(rises), np.nan, (np.sign(rises) + 1) / 2)
+
+    def compare_rungs(
+        self,
+        ladders: LadderSet,
+        asker: Asker,
+        questions: Sequence[Question],
+        progress: Progress | None = None,
+    ) -> list[Judgment]:
+        """Rate every rung once; of two rungs, the one with the higher rating wins."""
+        scope = Scope(ladders, ladders.dimensions)
+        dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
+        groups = []
+        for (context_id, name), ladder in ladders.ladders.items():
+            context = ladders.contexts[context_id]
+            groups += [
+                [self._rung(scope, context, ladder, rung.level, dimensions[name])]
+                for rung in ladder.rungs
+            ]
+        rated = {
+            (judgment.context_id, judgment.dimension, judgment.subject): judgment
+            for judgment in self.ask(asker, groups, progress)
+        }
+
+        def rating_of(question: Question, rung: str) -> Judgment:
+            anchor = rung.partition("@")[2]
+            ids = question.comparison
+            return rated[anchor or ids.context_id, ids.dimension, rung]
+
+        recipe = asker.log.run.recipe.digest
+        return [
+            judgment_of(
+                question,
+                recipe,
+                OUTCOMES,
+                _better(
+                    rating_of(question, question.comparison.subject),
+                    rating_of(question, question.comparison.against),
+                ),
+            )
+            for question in questions
+        ]
+
+
+class StatedRating(Rating):
+    """A rating of a text alone: the judge writes a percentage for each of the five ratings."""
+
+    _role = "rating-stated"
+
+    def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
+        """Return a run in which the judge writes its most probable answer."""
+        del sampling
+        sampling = answering_of(judge, self.name) if judge.recorded is None else None
+        return run_of(judge, template, answers=self.name, sampling=sampling)
+
+    def ask(
+        self, asker: Asker, groups: Sequence[Group], progress: Progress | None = None
+    ) -> list[Judgment]:
+        """Let the judge write about each group."""
+        if asker.backend.recorded is not None:
+            return super().ask(asker, groups, progress)
+        return ask_whole(asker.log, groups, lambda asked: self._judge(asker, asked))
+
+    def _judge(self, asker: Asker, groups: Sequence[Group]) -> list[list[Judgment]]:
+        run = asker.log.run
+        if run.recipe.sampling is None or not groups:
+            return [[] for _ in groups]
+        # Prompts that begin alike are next to each other.
+        asked = sorted(groups, key=_beginning)
+        prompts = [self._prompt(asker.template, group) for group in asked]
+
+        def judgments(answers: Mapping[int, Completion]) -> list[list[Judgment]]:
+            """Return the judgments of each group that was answered."""
+            judged = {
+                id(asked[position]): self._judged(run.recipe.digest, asked[position], answer)
+                for position, answer in answers.items()
+            }
+            return [judged[id(group)] for group in groups if id(group) in judged]
+
+        def unparsed(position: int, answer: Completion) -> bool:
+            return any(isinstance(read, str) for read in self._read(asked[position], answer))
+
+        return written_judgments(asker, prompts, run.recipe.sampling, judgments, unparsed)
+
+    def _judged(self, recipe: str, group: Group, answer: Completion) -> list[Judgment]:
+        """Return the judgment of each question about the text that an answer rates."""
+        if isinstance(answer.text, Unwritten):
+            return [judgment_of(question, recipe, RATINGS, NOT_ASKED) for question in group]
+        read = self._read(group, answer)
+        return [
+            judgment_of(question, recipe, RATINGS, _reading(of_question, answer))
+            for question, of_question in zip(group, read, strict=True)
+        ]
+
+    def _read(self, group: Group, answer: Completion) -> list[list[float] | str]:
+        """Return the probabilities of the ratings for each question, or the reason why there are none."""
+        del group
+        return [parsed_answer(answer, lambda text, ended: stated_ratings(text, ended=ended))]
+
+
+class Together(StatedRating):
+    """A rating on all dimensions in one answer."""
+
+    _role = "rating-together"
+
+    def groups(
+        self,
+        output: Output,
+        context: Context,
+        dimensions: Sequence[Dimension],
+        ladders: LadderSet,
+        *,
+        orders: int,
+    ) -> list[Group]:
+        """Ask for the ratings on all dimensions together."""
+        apart = super().groups(output, context, dimensions, ladders, orders=orders)
+        return [list(itertools.chain(*apart))] if apart else []
+
+    def question(
+        self,
+        subject: str,
+        text: str,
+        context: Context,
+        dimension: Dimension,
+        scope: Scope,
+    ) -> Question:
+        """Ask for the rating of a text; the prompt names all criteria."""
+        criteria = "\n".join(f"{each.name}: {each.description}" for each in scope.dimensions)
+        texts = {"criteria": criteria, "target": text}
+        return question_about(context, dimension, subject=subject, against="", texts=texts)
+
+    def _prompt(self, template: Template, group: Group) -> Prompt:
+        slots = group[0].slots
+        del slots["dimension"], slots["description"]
+        return fill(template, slots)
+
+    def prompts_of_a_row(self, template: Template, run: Run) -> int:
+        """Return one prompt."""
+        del template, run
+        return 1
+
+    def _read(self, group: Group, answer: Completion) -> list[list[float] | str]:
+        names = [question.dimension.name for question in group]
+
+        def read(text: str, ended: bool) -> Mapping[str, list[float] | str]:
+            return stated_ratings_of(text, names, ended=ended)
+
+        found = parsed_answer(answer, read)
+        return [found if isinstance(found, str) else found[name] for name in names]
+
+
+class _Anchored(Rating):
+    """A rating of a text after the rungs of a ladder as graded examples: its own, or that of the first anchor."""
+
+    needs_ladders = True
+
+    def of_rungs(self, ladders: LadderSet) -> Mode:
+        """Return the mode without examples where no other anchor has a ladder: a rung is no example of itself."""
+        return self if len(ladders.anchors) > 1 else self._alone()
+
+    def _alone(self) -> Mode:
+        """Return the mode without examples."""
+        return Rating("rating")
+
+    def rung_groups(self, ladders: LadderSet, dimensions: Sequence[Dimension]) -> list[Group]:
+        """Ask about no rung: the examples name the levels."""
+        del ladders, dimensions
+        return []
+
+    def rung_scales(self, run: Run, judgments: Sequence[Judgment]) -> dict[str, RungScale]:
+        """Return none: a rating is a level."""
+        del run, judgments
+        return {}
+
+    def question(
+        self,
+        subject: str,
+        text: str,
+        context: Context,
+        dimension: Dimension,
+        scope: Scope,
+    ) -> Question:
+        """Ask for the rating of a text after graded examples; of a rung, they are those of the next anchor."""
+        ladders = scope.ladders
+        example_id, shown = context.id, {"reference_context": "", "reference_background": ""}
+        if ladders.anchors:
+            anchor = subject.partition("@")[2] if level_of(subject) else ""
+            anchors = ladders.anchors if anchor else ladders.scoring_anchors
+            example_id = (
+                anchors[(anchors.index(anchor) + 1) % len(anchors)] if anchor else anchors[0]
+            )
+            example = ladders.contexts[example_id]
+            shown = {
+                "reference_context": example.text,
+                "reference_background": example.background,
+            }
+        rungs = ladders.ladders[example_id, dimension.name].rungs
+        examples = "\n\n".join(
+            f"Rating {_rating_of(rung.level, len(rungs)):.3g}:\n{rung.text}" for rung in rungs
+        )
+        texts = {**shown, "examples": examples, "target": text}
+        return question_about(context, dimension, subject=subject, against="", texts=texts)
+
+    def _grades(
+        self, ratings: FloatArray, run: Run, dimension: Dimension, scale: RungScale | None
+    ) -> FloatArray:
+        # The levels of the examples are their ratings.
+        del scale
+        levels = tuple(_rating_of(level, run.rungs) for level in range(1, run.rungs + 1))
+        return RungScale(levels).grades(ratings, (dimension.low, dimension.high))
+
+    def legend(self, run: Run, scale: Scale) -> str:
+        """Return what score, grade and spread are."""
+        return (
+            super()
+            .legend(run, scale)
+            .replace(
+                "place among the judge's own ratings of the rungs,",
+                "the rating as a place on the ladder,",
+            )
+        )
+
+
+class Anchored(_Anchored):
+    """A rating after graded examples, read from the probabilities of the five digits."""
+
+    _role = "anchored"
+
+
+class StatedAnchored(_Anchored, StatedRating):
+    """A rating after graded examples: the judge writes a percentage for each of the five ratings."""
+
+    _role = "anchored-stated"
+
+    def _alone(self) -> Mode:
+        """Return the mode without examples."""
+        return StatedRating("rating:stated")
+
+
+def _rating_of(level: int, rungs: int) -> float:
+    """Return the rating of a level: the lowest has 1, the highest 5."""
+    return LOW + (HIGH - LOW) * (level - 1) / (rungs - 1) if rungs > 1 else (LOW + HIGH) / 2
+
+
+def _beginning(group: Group) -> tuple[str, str, str]:
+    question = group[0]
+    examples = question.texts.get("examples", "")
+    return question.texts.get("criteria", question.dimension.name), examples, question.context.id
+
+
+def _reading(probabilities: list[float] | str, answer: Completion) -> LabelReading:
+    if isinstance(probabilities, str):
+        return LabelReading(reason=probabilities, cut=answer.cut)
+    logprobs = tuple(map(log_of, probabilities))
+    return LabelReading(logprobs=logprobs, mass=None, cut=answer.cut, exactness="sampled")
+
+
+def _expected(judgment: Judgment) -> float:
+    rating = expected_grade(judgment)
+    return np.nan if rating is None else rating
+
+
+def _better(subject: Judgment, against: Judgment) -> LabelReading:
+    """Return the certain outcome of two ratings."""
+    missing = next((each for each in (subject, against) if each.logprobs is None), None)
+    if missing is not None:
+        return LabelReading(reason=missing.note, cut=missing.cut)
+    rise = _expected(subject) - _expected(against)
+    outcome = 2 if abs(rise) <= SAME else int(rise < 0)
+    logprobs = tuple(0.0 if place == outcome else IMPOSSIBLE for place in range(len(OUTCOMES)))
+    masses = [each.mass for each in (subject, against) if each.mass is not None]
+    return LabelReading(
+        logprobs=logprobs, mass=min(masses, default=None), cut=subject.cut or against.cut
+    )

@@ -1,1 +1,0 @@
-"""Promises about scores and ladders (pure numpy)."""

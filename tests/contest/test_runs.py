@@ -1,0 +1,158 @@
+"""Runs of compete, score and evaluate as data of the review page."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import pytest
+from json_lines import read_lines
+from refusals import refuses
+from review_data import SYSTEMS, contest
+
+from refladder.contest.runs import read_run
+from refladder.errors import DataError
+
+
+def test_a_contest_is_parted_into_what_may_be_seen_and_what_not(tmp_path):
+    data = read_run(contest(tmp_path, rows=3) / "run")
+    words = json.dumps(data.pool)
+    clues = (*SYSTEMS, "winner", "forward", "rate", "r0", "It is better")
+    assert [clue for clue in clues if clue in words] == []
+    assert data.key["systems"] == list(SYSTEMS)
+    assert (len(data.pool["rows"]), len(data.pool["texts"]), len(data.key["trials"])) == (3, 6, 3)
+    for criterion, first, second, forward, backward, winner, *_ in data.key["trials"]:
+        assert criterion == 0
+        assert data.pool["texts"][first if winner == 1 else second][1].startswith("good")
+        assert (forward > 0.5) == (backward > 0.5) == (winner == 1)
+
+
+def test_the_number_of_a_text_does_not_follow_its_system(tmp_path):
+    data = read_run(contest(tmp_path, rows=40) / "run")
+    first = [data.key["texts"][number][0] for number in range(0, 80, 2)]
+    assert 8 < sum(first) < 32  # of 40; half of them by chance
+
+
+def columns_of(data):
+    return {column["name"]: column["values"] for column in data.key["columns"]}
+
+
+@pytest.fixture
+def scored(command, write_jsonl, rows, tmp_path):
+    """A scored table of six rows, with a column of numbers that is the user's own."""
+    table = [{**row, "quality": row["extra"]["n"] / 2, "extra": "x"} for row in rows(6)]
+    out = tmp_path / "scored.jsonl"
+    given = ["--ladders", "demo/story", "--dimension", "coherence", "--both-orders"]
+    assert command("score", write_jsonl(table), *given, "--out", out).code == 0
+    return out
+
+
+def test_a_scored_table_shows_verdicts_against_each_rung(scored, tmp_path):
+    data = read_run(scored)
+    assert list(data.criteria) == ["coherence"]
+    names = ["coherence_score", "coherence_grade", "quality"]
+    columns = columns_of(data)
+    assert list(columns) == names
+    by_id = {row["output_id"]: row for row in read_lines(scored)}
+    for number, text in enumerate(data.texts):
+        shown = [columns[name][number] for name in names]
+        assert shown == [by_id[text.id][name] for name in names]
+    judged = read_lines(tmp_path / "scored.jsonl.judgments.jsonl")[1:]
+    about = [line for line in judged if {"o1", "rung:3"} == {line["subject"], line["against"]}]
+    # By hand: of each order, win + tie / 2 for o1 over the sum of the three; then the mean of both orders.
+    shares = []
+    for line in about:
+        parts = dict(zip(line["outcomes"], map(math.exp, line["logprobs"]), strict=True))
+        won = parts["win" if line["subject"] == "o1" else "loss"]
+        shares.append((won + parts["tie"] / 2) / sum(parts.values()))
+    assert len(shares) == 2
+    assert data.key["climbs"][0][data.numbers["o1"]][2] == pytest.approx(sum(shares) / 2, abs=1e-4)
+    assert len(data.key["rungs"][0][0]) == 5
+    assert data.grades.name == "scored.jsonl.ratings.jsonl"
+
+
+def test_a_changed_ladder_set_is_a_warning(scored):
+    config = scored.with_name("scored.jsonl.run.json")
+    config.write_text(config.read_text().replace("demo/story", "demo/dialogue"))
+    data = read_run(scored)
+    assert "rungs" not in data.key
+    words = "the ladder set demo/dialogue has changed since the table was scored."
+    assert data.key["warnings"][-1] == f"The rungs are not shown: {words}"
+
+
+def test_damaged_files_of_a_run_are_named(scored):
+    def refused(name, old, new, message):
+        path = scored.with_name(f"scored.jsonl.{name}")
+        before = path.read_text("utf-8")
+        path.write_text(re.sub(old, new, before, flags=re.DOTALL), "utf-8")
+        assert path.read_text("utf-8") != before
+        refuses(DataError, rf"scored\.jsonl\.{name}{message}", read_run, scored)
+        path.write_text(before, "utf-8")
+
+    message = ": damaged; score the table again, or delete this file if"
+    refused("run.json", r"\{.*\}", "[]", message)
+    refused("run.json", r'"column": \[\]', '"column": [1]', message)
+    refused("run.json", r'"above_top": \{', '"above_top": {"x": "1", ', message)
+    message = r":2: dimension 'other' is not among the run's: \['coherence'\]"
+    refused("judgments.jsonl", '"dimension":"coherence"', '"dimension":"other"', message)
+
+
+NOT_FINITE = r"results\.jsonl:2: a number that is not finite; run the command again$"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, r"no results\.jsonl in this folder; give the folder of `compete --out`"),
+        ('{"kind": 1}\n', r"results\.jsonl:1: not a line of a run"),
+        ('{"kind": "row"}\n{"kind": "score", "value": [NaN]}\n', NOT_FINITE),
+        ('{"kind": "row"}\n{"kind": "score", "value": [-Infinity]}\n', NOT_FINITE),
+        ('{"kind": "row"}\n{"kind": "score", "value": [1e999]}\n', NOT_FINITE),
+        (
+            '{"kind": "row", "row": "a", "note": null}\n',
+            r"results\.jsonl: not complete \(a line, or run.json, lacks 'prompt'",
+        ),
+    ],
+)
+def test_what_is_no_run_is_refused(tmp_path, text, message):
+    if text is not None:
+        (tmp_path / "results.jsonl").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_run(tmp_path)
+
+
+def test_a_run_that_does_not_exist(tmp_path):
+    message = r"no such run; give a folder of `compete` or `evaluate --work`, or a table"
+    with pytest.raises(DataError, match=message):
+        read_run(tmp_path / "none")
+
+
+def test_an_evaluation_is_reviewed_with_its_ratings_and_tables(command, tmp_path):
+    work = tmp_path / "work"
+    given = ("--methods", "ladder,win-ratio", "--work", work)
+    assert command("evaluate", "demo/dialogue", *given, "--resamples", "5").code == 0
+    data = read_run(work)
+    assert list(data.criteria) == ["engagingness"]
+    columns = columns_of(data)
+    human = "mean human rating: engagingness"
+    assert list(columns) == ["ladder: engagingness", "win-ratio: engagingness", human]
+    assert len(data.texts) == len(data.key["people"]) == 84
+    captions = [table["caption"] for table in data.key["tables"]]
+    assert "demo/dialogue, cost: what each method needed" in captions
+    lines = [line for line in read_lines(work / "results.jsonl") if line["kind"] == "rating"]
+    shown = {text.id: value for text, value in zip(data.texts, columns[human], strict=True)}
+    assert {line["id"]: line["value"] for line in lines} == shown
+
+
+def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_path):
+    path = tmp_path / "scores.csv"
+    path.write_text(
+        "context_id,system,output,clarity_score,clarity_grade,label\nc,a,Rain.,-2.5,2,1\nc,b,,1,3,0\n"
+    )
+    data = read_run(path)
+    assert list(data.criteria) == ["clarity"]
+    # negative scores stay negative
+    assert list(columns_of(data).values()) == [[-2.5], [2], [1]]
+    assert data.key["warnings"] == ["1 row without a text: not shown."]
+    assert "climbs" not in data.key

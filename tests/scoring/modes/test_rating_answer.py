@@ -1,0 +1,119 @@
+"""Reading five percentages out of an answer, and the reason where they cannot be read."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from refladder.scoring.modes.rating_answer import stated_ratings, stated_ratings_of
+
+LINES = "1: 5\n2: 10\n3: 25\n4: 40\n5: 20"
+SHARES = pytest.approx([0.05, 0.10, 0.25, 0.40, 0.20])
+SIXTY = "1: 0\n2: 0\n3: 20\n4: 60\n5: 20"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        LINES,
+        LINES.replace("\n", "%\n") + " %",
+        f"Here is my rating.\n\n{LINES}\n\nI hope that this helps.",
+        LINES.replace("\n", "\n\n"),
+        "5: 20\n4: 40\n3: 25\n2: 10\n1: 5",
+        "**1**: 5\n**2**: 10\n**3**: 25\n**4**: 40\n**5**: 20",
+        "| 1 | 5 |\n| 2 | 10 |\n| 3 | 25 |\n| 4 | 40 |\n| 5 | 20 |",
+        "| rating | percent |\n|---|---|\n| 1 | 5 |\n| 2 | 10 |\n| 3 | 25 |\n| 4 | 40 |\n| 5 | 20 |",
+        '{"1": 5, "2": 10, "3": 25, "4": 40, "5": 20}',
+        "1: 5, 2: 10, 3: 25, 4: 40, 5: 20",
+        "Rating 1: 5\nRating 2: 10\nRating 3: 25\nRating 4: 40\nRating 5: 20",
+        "1: 5.0\n2: 10.00\n3: 25\n4: 40\n5: 20",
+        "<think>\n1: 100\n2: 0\n3: 0\n4: 0\n5: 0\n</think>\n" + LINES,
+        # a first thought, and the answer
+        f"{SIXTY}\n\nOn reflection:\n{LINES}",
+        f"{SIXTY}\n\n{LINES}",
+        # numbered lists are no blocks
+        f"1. It is clear.\n2. It is short.\n3. It is kind.\n4. It is late.\n5. It ends.\n\n{LINES}",
+        f"{LINES}\n\n1. It is clear.\n2. It is short.\n3. It is kind.\n4. It is late.\n5. It ends.",
+        # parts of lists with numbers are no complete blocks
+        f"{LINES}\n\nSteps:\n1: 30\n2: 40",
+    ],
+)
+def test_the_last_complete_block_counts(answer):
+    assert stated_ratings(answer) == SHARES
+
+
+@pytest.mark.parametrize(
+    ("numbers", "shares"),
+    [
+        # 5 + 10 + 20 + 40 + 15 = 90, divided by 90
+        ((5, 10, 20, 40, 15), [5 / 90, 10 / 90, 20 / 90, 40 / 90, 15 / 90]),
+        ((0, 0, 0, 10, 100), [0, 0, 0, 10 / 110, 100 / 110]),
+        ((0.5, 0.5, 4, 25.5, 69.5), [0.005, 0.005, 0.04, 0.255, 0.695]),
+    ],
+)
+def test_sums_from_90_to_110_are_divided_by_their_sum(numbers, shares):
+    answer = "\n".join(f"{rating}: {number}" for rating, number in enumerate(numbers, start=1))
+    assert stated_ratings(answer) == pytest.approx(shares)
+
+
+NO_LINES = "no lines with a percentage for each rating from 1 to 5"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ("", NO_LINES),
+        ("4", NO_LINES),
+        ("4.5", NO_LINES),
+        ("5/5", NO_LINES),
+        ("I cannot rate this.", NO_LINES),
+        ("1: 5\n2: 10\n3: 25\n4: 60", "no line for 5"),
+        ("1: 5\n2: 10\n4: 85", "no line for 3, 5"),
+        ("0: 0\n1: 5\n2: 10\n3: 25\n4: 40\n5: 20", "a line for 0, and ratings are 1 to 5"),
+        (f"{LINES}\n6: 0", "a line for 6, and ratings are 1 to 5"),
+        ("1: 0\n2: 10\n3: 20\n4: 30\n5: 20", "percentages that add to 80, not to 100"),
+        ("1: 0.1\n2: 0.1\n3: 0.2\n4: 0.3\n5: 0.3", "percentages that add to 1, not to 100"),
+        # text between the lines
+        ("1: 5\n2: 10\nLet me think again.\n3: 25\n4: 40\n5: 20", "no line for 1, 2"),
+        ("1: 5\n2: -10\n3: 25\n4: 40\n5: 20", "no line for 1, 2"),
+    ],
+)
+def test_an_uncertain_answer_is_unparsed_with_its_reason(answer, reason):
+    assert stated_ratings(answer) == reason
+
+
+def test_the_last_line_of_an_answer_that_was_cut_is_not_read():
+    assert stated_ratings(LINES, ended=False) == "no line for 5 (the answer was cut at the limit)"
+    assert stated_ratings(f"{LINES}\nThe rea", ended=False) == SHARES
+
+
+GIVEN = {"clarity": LINES, "Tone of voice": SIXTY}
+NAMES = list(GIVEN)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"clarity\n{LINES}\n\nTone of voice\n{SIXTY}",
+        f"**Clarity**\n{LINES}\n\n**tone of  voice:**\n\n{SIXTY}",
+        f"## Tone of voice\n{SIXTY}\n## Clarity\n{LINES}",
+        f"1. Clarity:\n{LINES}\n2. Tone of voice:\n{SIXTY}",
+        f"Sure.\n\nclarity\n{LINES}\nlength\n{SIXTY}\nTone of voice\n{SIXTY}\nThat is all.",
+        json.dumps({name: dict(re.findall(r"(.): (.+)", lines)) for name, lines in GIVEN.items()}),
+    ],
+)
+def test_criteria_in_any_order_are_found_by_their_names(answer):
+    found = stated_ratings_of(answer, NAMES)
+    assert found == {"clarity": SHARES, "Tone of voice": pytest.approx([0, 0, 0.2, 0.6, 0.2])}
+
+
+def test_an_unparsed_criterion_leaves_the_others_scored():
+    found = stated_ratings_of(f"clarity\n1: 5\n2: 95\n\nTone of voice\n{SIXTY}", NAMES)
+    assert found["clarity"] == "no line for 3, 4, 5"
+    assert found["Tone of voice"] == pytest.approx([0, 0, 0.2, 0.6, 0.2])
+    # lines below a criterion that was not asked are not those of the one above
+    found = stated_ratings_of(f"clarity\nlength\n{LINES}", NAMES)
+    missing = "no line with the name {!r} above five lines of percentages"
+    assert found == {name: missing.format(name) for name in NAMES}

@@ -1,0 +1,492 @@
+"""Ratings of texts by themselves, and after graded examples."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+import pytest
+from doubles import Double
+from json_lines import read_lines
+from ladder_judges import RECIPE
+
+import refladder
+from refladder.errors import (
+    BackendError,
+    DataError,
+    JudgeRefusedError,
+    OtherRunError,
+    UsageError,
+)
+from refladder.files.ladder_sets import ladder_set
+from refladder.records import (
+    IMPOSSIBLE,
+    Completion,
+    Context,
+    Dimension,
+    LabelReading,
+    Ladder,
+    Rung,
+)
+
+CLARITY = Dimension(name="clarity", description="Muddled to clear.")
+TONE = Dimension(name="tone", description="Rude to kind.", low=0.0, high=10.0)
+BOTH = [CLARITY, TONE]
+STATED = ["rating:stated", "rating:together", "anchored:stated"]
+EVERY = ["rating", "anchored", *STATED]
+
+
+def text_of(quality, name):
+    return f"text {name} of quality {quality:g}"
+
+
+def quality_of(text):
+    return float(re.search(r"of quality ([\d.]+)", text)[1])
+
+
+def made(anchors=("a", "b", "c"), qualities=(1, 2, 3, 4, 5), dimensions=(CLARITY,), *, shared=True):
+    """A set whose rungs have these qualities, the same on every dimension."""
+    contexts = [Context(id=name, task="open", text=f"Question {name}?") for name in anchors]
+    ladders = [
+        Ladder(
+            context_id=name,
+            task="open",
+            dimension=dimension.name,
+            recipe=RECIPE,
+            rungs=tuple(
+                Rung(level=level, text=text_of(quality, f"{name}{level}"))
+                for level, quality in enumerate(qualities, start=1)
+            ),
+        )
+        for name in anchors
+        for dimension in dimensions
+    ]
+    return ladder_set(
+        "made", list(dimensions), contexts, ladders, anchors=anchors if shared else ()
+    )
+
+
+def shares_of(quality):
+    """The percentages of a rating between two whole numbers."""
+    percent = [0.0] * 5
+    low = min(int(quality), 4)
+    percent[low - 1] = 100 * (low + 1 - quality)
+    percent[low] = 100 * (quality - low)
+    return percent
+
+
+class Rater(Double):
+    """Rates a text by the quality that it names; keeps its prompts. `said` replaces answers that it would write."""
+
+    def __init__(self, said=None, rated=quality_of, name="rater"):
+        self.prompts, self.said, self.rated, self.fingerprint = [], said, rated, name
+
+    def read_labels(self, prompts, labels):
+        assert list(labels) == ["1", "2", "3", "4", "5"]
+        self.prompts += prompts
+        return [
+            LabelReading(
+                logprobs=tuple(
+                    math.log(share / 100) if share else IMPOSSIBLE
+                    for share in shares_of(self.rated(prompt.slots["target"]))
+                ),
+                mass=0.9,
+            )
+            for prompt in prompts
+        ]
+
+    def write(self, prompts, sampling):
+        assert sampling.temperature == 0
+        self.prompts += prompts
+        return [Completion(text=self.answer(prompt)) for prompt in prompts]
+
+    def answer(self, prompt):
+        if self.said is not None and (answer := self.said(prompt)) is not None:
+            return answer
+        percent = shares_of(self.rated(prompt.slots["target"]))
+        lines = "\n".join(f"{rating}: {share:g}" for rating, share in enumerate(percent, start=1))
+        if "criteria" not in prompt.slots:
+            return lines
+        names = re.findall(r"^(\w+): ", prompt.slots["criteria"], re.MULTILINE)
+        return "\n\n".join(f"{name}\n{lines}" for name in names)
+
+    @property
+    def targets(self):
+        return [prompt.slots["target"] for prompt in self.prompts]
+
+
+def rows_of(*qualities, context="a"):
+    return [
+        {"context_id": context, "output_id": f"t{number}", "output": text_of(quality, f"t{number}")}
+        for number, quality in enumerate(qualities)
+    ]
+
+
+ROWS = rows_of(3.5, 2.2)
+
+
+def scored(judge, answers, ladders=None, rows=ROWS, **more):
+    return refladder.score(
+        rows, ladders=made() if ladders is None else ladders, judge=judge, answers=answers, **more
+    )
+
+
+@pytest.mark.parametrize("answers", EVERY)
+def test_the_score_is_the_expected_rating_and_the_grade_its_place_on_the_ladder(answers):
+    judge = Rater()
+    first, second = scored(judge, answers)
+    assert (first["clarity_score"], second["clarity_score"]) == pytest.approx((3.5, 2.2))
+    # Half 3 and half 4: sqrt(.25). Level l beats l - 1/2 rungs of 5: 3 of 5, and 1.7 of 5.
+    assert first["clarity_spread"] == pytest.approx(0.5)
+    assert (first["clarity_grade"], second["clarity_grade"]) == pytest.approx((3.4, 2.36))
+    assert first["clarity_mass"] == (0.9 if answers in {"rating", "anchored"} else None)
+    assert first["clarity_note"] is None
+    assert "clarity_anchor_spread" not in first
+    assert f"|answers:{answers}|least-mass:0.05" in first["signature"]
+    assert ("|rungs:" in first["signature"]) == answers.startswith("rating")
+
+
+@pytest.mark.parametrize("answers", EVERY)
+def test_what_is_asked(answers):
+    judge = Rater()
+    ladders = made(dimensions=BOTH)
+    scored(judge, answers, ladders)
+    anchored, together = answers.startswith("anchored"), answers.endswith("together")
+    # The check: best and worst of 3 anchors on 2 dimensions. The rungs: 5 of 3 anchors on 2 dimensions. The rows: 2 texts.
+    expected = 12 + (0 if anchored else 30) + (2 if together else 4)
+    assert len(judge.prompts) == expected
+    (row, *_) = [prompt for prompt in judge.prompts if prompt.slots["target"] == ROWS[0]["output"]]
+    assert row.role == answers.replace(":", "-")
+    assert row.text.rindex("Question a?") < row.text.rindex(ROWS[0]["output"])
+    if together:
+        assert row.slots["criteria"] == "clarity: Muddled to clear.\ntone: Rude to kind."
+    if anchored:
+        # Those of the first anchor, worst first.
+        texts = [f"Rating {level}:\n{text_of(level, f'a{level}')}" for level in range(1, 6)]
+        assert row.slots["examples"] == "\n\n".join(texts)
+        assert row.slots["reference_context"] == "Question a?"
+        # A rung of an anchor is rated after those of the next.
+        checked = {
+            prompt.slots["target"][:7]: prompt.slots["reference_context"]
+            for prompt in judge.prompts[:12]
+        }
+        assert checked == {
+            "text a1": "Question b?", "text a5": "Question b?",
+            "text b1": "Question c?", "text b5": "Question c?",
+            "text c1": "Question a?", "text c5": "Question a?",
+        }  # fmt: skip
+
+
+def test_examples_are_the_rows_own_ladder_and_levels_are_put_on_1_to_5():
+    judge = Rater()
+    ladders = made(qualities=(1, 3, 5), shared=False)
+    (row,) = scored(judge, "anchored", ladders, rows_of(4.0, context="b"))
+    prompt = judge.prompts[-1]
+    assert prompt.slots["examples"].startswith(
+        "Rating 1:\ntext b1 of quality 1\n\nRating 3:\ntext b2"
+    )
+    assert (prompt.slots["reference_context"], prompt.slots["context"]) == ("", "Question b?")
+    # Rating 4 is level 2.5 of 3, so 2 of 3 rungs are beaten.
+    assert row["clarity_grade"] == pytest.approx(1 + 4 * 2 / 3)
+
+
+def test_own_ladders_are_checked_without_examples_and_the_run_says_so(
+    tmp_path, command, write_jsonl
+):
+    judge = Rater()
+    scored(judge, "anchored:stated", made(shared=False))
+    assert [prompt.role for prompt in judge.prompts] == ["rating-stated"] * 6 + [
+        "anchored-stated"
+    ] * 2
+    table = write_jsonl([{"context_id": "story-04", "output": "Ember sneezed."}])
+    line = ("score", table, "--ladders", "demo/story", "--any-judge", "--out", tmp_path / "o.jsonl")
+    done = command(*line, "--answers", "anchored")
+    expected = (
+        "judge check: as with --answers rating, because a rung cannot be an example for itself"
+    )
+    assert expected in done.err
+
+
+def test_a_grade_is_on_the_human_scale_of_each_dimension():
+    (row,) = scored(Rater(), "rating", made(dimensions=BOTH), rows_of(3.0))
+    assert (row["clarity_grade"], row["tone_grade"]) == pytest.approx((3.0, 5.0))
+    # 3 is half of 1 to 5, on each.
+    assert row["overall_score"] == pytest.approx(0.5)
+
+
+def test_a_text_needs_no_ladder_and_no_context_of_a_shared_set():
+    ladders = made(shared=False)
+    rows = [{"context": "Another question?", "output": text_of(3.0, "t")}]
+    (row,) = scored(Rater(), "rating", ladders, rows)
+    assert row["clarity_grade"] == pytest.approx(3.0)
+    (row,) = scored(Rater(), "anchored", made(), [{"output": text_of(3.0, "t")}])
+    assert row["clarity_score"] == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("answers", EVERY)
+def test_a_run_resumes_and_its_judgments_give_the_same_rows(answers, tmp_path):
+    out, kept, again = (tmp_path / name for name in ("out.jsonl", "kept.jsonl", "again.jsonl"))
+    table = tmp_path / "rows.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    ladders = made(dimensions=BOTH)
+    judge = Rater()
+
+    def score(answers=answers):
+        scored(judge, answers, ladders, table, out=out, judgments=kept, store=False)
+        return out.read_bytes()
+
+    first = score()
+    lines = kept.read_bytes().splitlines(keepends=True)
+    rungs = 0 if answers.startswith("anchored") else 30
+    assert len(lines) == 1 + rungs + 4
+    judgments = [json.loads(line) for line in lines[1:]]
+    assert {judgment["subject"] for judgment in judgments[rungs:]} == {"t0", "t1"}
+    assert {judgment["against"] for judgment in judgments} == {None}
+    settings = json.loads(tmp_path.joinpath("out.jsonl.run.json").read_text())
+    ratings = [pytest.approx(level, abs=0.01) for level in range(1, 6)]
+    assert settings.get("rung_ratings") == (
+        {"clarity": ratings, "tone": ratings} if rungs else None
+    )
+    refladder.rescore(kept, out=again)
+    for column in ("clarity_score", "clarity_grade", "tone_grade", "overall_score", "signature"):
+        assert [row[column] for row in read_lines(again)] == [
+            row[column] for row in read_lines(out)
+        ]
+    # Cut within the last judgment.
+    kept.write_bytes(b"".join(lines[:-1]) + lines[-1][:20])
+    out.unlink()
+    asked = len(judge.prompts)
+    assert score() == first
+    assert kept.read_bytes() == b"".join(lines)
+    # The judge check is asked again, as nothing remembers it here, and the text that is missing.
+    assert len(judge.prompts) == asked + 12 + 1
+    out.unlink()
+    with pytest.raises(OtherRunError, match="these judgments are of another run"):
+        score("stated")
+    with pytest.raises(
+        UsageError, match=f"answers {answers} scores by the expected rating, and rule"
+    ):
+        refladder.rescore(kept, out=again, rule="hard-votes")
+
+
+def test_a_judge_that_fails_keeps_what_it_answered(tmp_path):
+    kept = tmp_path / "kept.jsonl"
+
+    class Failing(Rater):
+        def write_each(self, prompts, sampling):
+            for number, completion in enumerate(self.write(prompts, sampling)):
+                if self.fails and number == 14:
+                    raise BackendError("the server is gone")
+                yield number, completion
+
+    judge = Failing()
+    judge.fails = False
+    how = {"judgments": kept, "any_judge": True, "store": False}
+    ladders = made(("a",))
+    expected = scored(judge, "rating:stated", ladders, rows_of(*[2.5] * 20))
+    judge.fails = True
+    with pytest.raises(BackendError, match="the server is gone"):
+        scored(judge, "rating:stated", ladders, rows_of(*[2.5] * 20), **how)
+    judge.fails, asked = False, len(judge.prompts)
+    assert scored(judge, "rating:stated", ladders, rows_of(*[2.5] * 20), **how) == expected
+    # 5 rungs and 20 texts without the 14 that were kept, and the 2 of the check.
+    assert len(judge.prompts) - asked == 25 - 14 + 2
+
+
+def test_an_unparsed_rating_has_its_reason_and_the_other_criteria_a_score():
+    def said(prompt):
+        lines = "1: 0\n2: 0\n3: 50\n4: 50\n5: 0"
+        of_row = "text t" in prompt.slots["target"]
+        return f"clarity\nfour\n\ntone\n{lines}" if of_row else None
+
+    (row,) = scored(Rater(said), "rating:together", made(dimensions=BOTH), rows_of(3.0))
+    assert row["clarity_score"] is row["clarity_grade"] is row["overall_score"] is None
+    assert row["clarity_note"].startswith(
+        "1 of 1 judgment unparsed: no line with the name 'clarity'"
+    )
+    assert row["tone_score"] == pytest.approx(3.5)
+
+
+def test_lines_in_the_text_are_not_the_answer():
+    target = "1: 0\n2: 0\n3: 0\n4: 0\n5: 100"
+    judge = Rater(lambda prompt: "4" if prompt.slots["target"] == target else None)
+    (row,) = scored(judge, "rating:stated", rows=[{"output": target}])
+    assert row["clarity_score"] is None
+    assert "no lines with a percentage for each rating" in row["clarity_note"]
+
+
+def test_rungs_that_a_judge_rates_all_alike_give_no_grade_and_a_warning(caplog):
+    judge = Rater(rated=lambda text: quality_of(text) if "text t" in text else 3.0)
+    (row,) = scored(judge, "rating", rows=rows_of(4.0), any_judge=True)
+    assert (row["clarity_score"], row["clarity_grade"]) == (pytest.approx(4.0), None)
+    why = "the judge's mean ratings of the rungs rise by 0 from the lowest level to the highest, less than 0.5"
+    assert row["clarity_note"] == f"no grade: {why}"
+    assert f"No grade on clarity: {why}." in caplog.text
+    assert "|rungs:" not in row["signature"]
+    # A tie counts a half: 6 of 12 ladders refuse a judge.
+    twelve = made(tuple("abcdefghijkl"))
+    with pytest.raises(JudgeRefusedError, match=r"clarity 6 of 12 ladders"):
+        scored(judge, "rating", twelve)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"rule": "hard-votes"}, "answers rating:stated scores by the expected rating, and rule hard-votes is for"),
+        ({"yes_no": True}, "answers rating:stated asks no yes/no questions; leave out yes_no"),
+        ({"both_orders": True}, "answers rating:stated shows one text to rate, so pairs have no orders; leave out"),
+    ],
+)  # fmt: skip
+def test_settings_of_comparisons_are_refused(settings, message):
+    with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
+        scored(Rater(), "rating:stated", **settings)
+
+
+def test_a_judge_without_label_probabilities_is_told_the_way_on():
+    class Sampling(Rater):
+        reads_probabilities = False
+
+    for answers in ("rating", "anchored"):
+        message = f"rater gives no label probabilities, which answers {answers} reads; use answers {answers}:stated,"
+        with pytest.raises(UsageError, match=message):
+            scored(Sampling(), answers)
+
+
+def test_the_rungs_of_the_first_anchors_give_the_grades():
+    ladders = made(dimensions=BOTH)
+    judge = Rater()
+    (row,) = scored(judge, "rating", ladders, rows_of(3.0), anchors=2)
+    # The check asks about every anchor: 12. The rungs: 5 of 2 anchors on 2 dimensions.
+    assert len(judge.prompts) == 12 + 20 + 2
+    assert "ladders:made@" in row["signature"]
+    assert "|anchors:a,b|" in row["signature"]
+    with pytest.raises(
+        UsageError, match="made: anchors is for shared sets, and each context has a"
+    ):
+        scored(judge, "rating", made(shared=False), anchors=1)
+    with pytest.raises(UsageError, match="anchors 4: made has 3 anchors; give 1 to 3"):
+        scored(judge, "rating", anchors=4)
+
+
+TASK = """task = "open"
+[[dimensions]]
+name = "clarity"
+description = "Muddled to clear."
+"""
+
+
+def test_criteria_without_rungs_have_scores_and_no_grades(tmp_path, caplog):
+    path = tmp_path / "task.toml"
+    path.write_text(TASK)
+    caplog.set_level("INFO", "refladder")
+    judge = Rater()
+    (row,) = scored(judge, "rating:stated", path, [{"output": text_of(2.5, "t")}])
+    assert len(judge.prompts) == 1
+    assert (row["clarity_score"], row["clarity_grade"]) == (pytest.approx(2.5), None)
+    assert row["clarity_note"] is None
+    assert row["signature"].startswith("ladders:criteria:task.toml@")
+    assert "criteria without rungs, so there is no judge check and no grade" in caplog.text
+    for answers in ("0", "stated", "anchored"):
+        with pytest.raises(
+            UsageError, match=rf"task.toml: criteria without ladders, which answers {answers} needs"
+        ):
+            scored(judge, answers, path)
+
+
+def test_recorded_percentages_have_the_mean_of_their_percentages(tmp_path):
+    path = tmp_path / "percent.jsonl"
+    percent = {"t0": [1, 7, 24, 42, 26], "t1": [60.0, 30.0, 10.0, 0.0, 0.0]}
+    rows = [
+        {"context_id": "a", "dimension": "clarity", "output": name, "percent": numbers}
+        for name, numbers in percent.items()
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    found = refladder.score(ROWS, ladders=made(), judgments_from=path)
+    # .01 + .14 + .72 + 1.68 + 1.3, and .6 + .6 + .3
+    assert [row["clarity_score"] for row in found] == pytest.approx([3.85, 1.5])
+    assert found[0]["clarity_grade"] is None
+    assert found[0]["clarity_note"].startswith(
+        "no grade: the judge's ratings of the rungs are missing"
+    )
+    assert "|answers:rating:stated|" in found[0]["signature"]
+    # With ratings of the rungs, there are grades.
+    of_rungs = [
+        {"context_id": "", "dimension": "clarity", "rung": level, "anchor": name,
+         "percent": shares_of(level)}
+        for name in "abc"
+        for level in range(1, 6)
+    ]  # fmt: skip
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *of_rungs]))
+    found = refladder.score(ROWS, ladders=made(), judgments_from=path)
+    # 3.85 is level 3.85, so 3.35 of 5 rungs.
+    assert found[0]["clarity_grade"] == pytest.approx(1 + 4 * 3.35 / 5)
+
+
+@pytest.mark.parametrize(
+    ("percent", "message"),
+    [
+        ([1, 2, 3], r":1: percent \[1, 2, 3\]; it must be a list of 5 numbers of 0 or more"),
+        ([1, 2, 3, 4, "90"], ":1: percent .*; it must be a list of 5 numbers of 0 or more"),
+        ([-1, 1, 0, 0, 100], ":1: percent .*; it must be a list of 5 numbers of 0 or more"),
+        (
+            [1, 2, 3, 4, 5],
+            ":1: the numbers of percent add to 15, and percentages add to 100; correct",
+        ),
+        ("4", ":1: percent '4'; it must be a list of 5 numbers of 0 or more"),
+    ],
+)
+def test_recorded_percentages_that_cannot_be(percent, message, tmp_path):
+    path = tmp_path / "percent.jsonl"
+    row = {"context_id": "a", "dimension": "clarity", "output": "t0", "percent": percent}
+    path.write_text(json.dumps(row) + "\n")
+    with pytest.raises(DataError, match=message):
+        refladder.score(ROWS, ladders=made(), judgments_from=path)
+
+
+@pytest.mark.parametrize("answers", ["rating", "rating:stated", "rating:together", "anchored"])
+def test_recorded_judgments_of_a_run_are_scored_again(answers, tmp_path):
+    kept = tmp_path / "kept.jsonl"
+    first = scored(Rater(), answers, judgments=kept)
+    second = refladder.score(ROWS, ladders=made(), judgments_from=kept)
+    for column in ("clarity_score", "clarity_grade", "clarity_spread"):
+        expected = pytest.approx([row[column] for row in first], abs=1e-9)
+        assert [row[column] for row in second] == expected
+
+
+@pytest.mark.parametrize("answers", EVERY)
+def test_a_certificate_orders_rungs_by_their_ratings(answers):
+    # Rungs 3 and 4 have one rating, and 5 is below 4.
+    judge = Rater()
+    certificate = refladder.certify(
+        made(tuple("abcdefghijkl"), qualities=(1, 2, 3, 3, 2.5)), judge=judge, answers=answers
+    )
+    (dimension,) = certificate["dimensions"]
+    assert [step["w"] for step in dimension["steps"]] == [1.0, 1.0, 0.5, 0.0]
+    # Each rung once.
+    assert len(judge.prompts) == 12 * 5
+
+
+def test_a_scorer_rates_the_rungs_once():
+    judge = Rater()
+    with refladder.Scorer(ladders=made(), judge=judge, answers="rating:stated") as scorer:
+        assert not scorer.needs_contexts
+        signature = scorer.signature
+        assert "|rungs:" in signature
+        for quality in (3.0, 4.0):
+            (score,) = scorer.score([text_of(quality, "t")])
+            assert (score.value, score.grade) == pytest.approx(
+                (quality, 1 + 4 * (quality - 0.5) / 5)
+            )
+            assert score.signature == signature
+    assert len(judge.prompts) == 15 + 2
+
+
+# The check: best and worst of 12 ladders on 2 dimensions. The rungs: 5 of 12 on 2 dimensions. 2 texts.
+@pytest.mark.parametrize(("answers", "calls"), [("rating", 48 + 120 + 4), ("anchored", 48 + 4)])
+def test_a_dry_run_counts_the_prompts(answers, calls, command, write_jsonl):
+    table = write_jsonl(
+        [{"context_id": "story-04", "output": text} for text in ("Ember sneezed.", "It rained.")]
+    )
+    line = ("score", table, "--ladders", "demo/story", "--answers", answers, "--any-judge")
+    assert f": {calls} calls, " in command(*line, "--dry-run").out
