@@ -297,6 +297,18 @@ def test_a_check_is_paid_for_once(judge, score, fails, table):
     assert score(*COHERENCE).code == 0
 
 
+def test_a_stored_check_with_unparsed_answers_is_made_again(judge, score):
+    made = judge(WIN, None)
+    assert "coherence 12 of 12 ladders and 12 answers unparsed\n" in score(*COHERENCE).err
+    assert made.ends == 24
+    made = judge()
+    # The check is read, and then made again.
+    assert f"{SHOWN}coherence 12 of 12 ladders\n" in score(*COHERENCE).err
+    assert made.ends == 24
+    assert score(*COHERENCE).code == 0
+    assert made.ends == 24
+
+
 def test_a_text_uses_what_is_remembered(judge, command, score, fails):
     made = judge(LOSS, WIN)
     assert "judge check" not in command(*TEXT, "--quiet").err
