@@ -355,6 +355,9 @@ class TestTheCertificate:
         card = hub.text("me/mine", "README.md")
         assert f"| clarity | **{certificate['dimensions'][0]['verdict']}** | ladders " in card
         assert "| clarity level 1 | **" in card
+        assert certificate["verdict"] == "untested"  # 2 ladders are too few to tell
+        said = "**Not certified: the verdict is untested**, see Certificate."
+        assert said in card[: card.index("## Use")]
         table = write_jsonl([{"context_id": "c1", "output": "A bottle."}])
         local, remote = (
             command(f"score {table} --ladders {name}").rows[0] for name in (folder, address)
