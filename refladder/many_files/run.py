@@ -340,9 +340,7 @@ class _Driver:
                 if answer is not None:
                     self._take(worker, file, answer)
                 elif file is None:
-                    raise BackendError(
-                        "the worker died when it opened the judge; check its memory and its judge"
-                    )
+                    queue.appendleft(self._has_died_opening())
                 elif self._has_died(file):
                     queue.appendleft(file)
         finally:
@@ -360,6 +358,18 @@ class _Driver:
         if not self.costs["calls"] and not self.costs["from_store"]:
             return {}
         return {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
+
+    def _has_died_opening(self) -> None:
+        """Count the death of a worker that opened the judge; another one opens it."""
+        self.deaths[""] += 1
+        if self.deaths[""] == DEATHS:
+            raise BackendError(
+                f"the worker died {DEATHS} times when it opened the judge; check its memory and its judge"
+            )
+        count = f"{self.deaths['']} of at most {DEATHS} times"
+        self.events.notice(
+            f"the worker died when it opened the judge ({count}); another worker opens it"
+        )
 
     def _has_died(self, file: ScoredFile) -> bool:
         """Count the death of a worker; return whether its file is to be tried again."""

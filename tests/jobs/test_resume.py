@@ -179,8 +179,7 @@ def test_an_answer_that_could_not_be_read_is_read_again(
     kept = Path(f"{out}.judgments.jsonl")
     unread = [row["note"] for row in read_lines(kept) if row.get("logprobs", 0) is None]
     assert len(unread) == first["unparsed"]
-    # The request of the last line is the one that was spoilt.
-    number = sum(1 for _ in read_lines(answers))
+    number = 1 + [row["custom_id"] for row in read_lines(answers)].index(last)
     place = f"(custom_id {last!r}, '{answers}:{number}')"
     assert all(note.endswith(place) for note in unread)
     # The same answers give the same counts; then a person corrects the line.

@@ -462,17 +462,27 @@ def test_a_file_with_fewer_rows_out_than_in_has_failed(fails, inputs, tmp_path, 
 @pytest.mark.usefixtures("inline")
 def test_a_finished_run_whose_judge_kills_its_worker_says_so(command, fails, finished, monkeypatch):
     class Dying(Inline):
+        deaths = 3
+
         def wait(self, tell):
-            super().wait(tell)
-            return 0, None
+            worker, answer = super().wait(tell)
+            Dying.deaths -= 1
+            return worker, None if Dying.deaths >= 0 else answer
 
     line, out = finished
     replace_in(out / "run.json", '"judge": "builtin"', '"judge": "another"')
     assert command(line).code == 0  # the judges have one signature
     replace_in(out / "run.json", '"judge": "builtin"', '"judge": "another"')
     monkeypatch.setattr("refladder.many_files.workers.Processes", Dying)
-    died = "the worker died when it opened the judge; check its memory and its judge"
+    died = "the worker died 3 times when it opened the judge; check its memory and its judge"
     assert died in fails(1, line)
+    Dying.deaths = 2
+    done = command(line)
+    assert done.code == 0
+    again = (
+        "the worker died when it opened the judge (2 of at most 3 times); another worker opens it"
+    )
+    assert again in done.err
 
 
 def test_counts_of_files_add_up():
