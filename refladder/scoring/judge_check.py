@@ -168,8 +168,7 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
         warnings.append(f"The judge is {_UNSHOWN} ({failed}); do not rely on its scores.")
     if too_few:
         warnings.append(
-            f"The judge is {_UNSHOWN} ({too_few}). It is not refused, because too few ladders have an answer that can "
-            "be read."
+            f"The judge is {_UNSHOWN} ({too_few}). It is not refused, because these are too few ladders."
         )
     if doubtful:
         warnings.append(
