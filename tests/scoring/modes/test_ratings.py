@@ -389,10 +389,14 @@ def test_criteria_without_rungs_have_scores_and_no_grades(tmp_path, caplog):
     assert (row["clarity_score"], row["clarity_grade"]) == (pytest.approx(2.5), None)
     assert row["clarity_note"] is None
     assert row["signature"].startswith("ladders:criteria:task.toml@")
-    assert "criteria without rungs, so there is no judge check and no grade" in caplog.text
+    assert (
+        "task.toml has criteria and no ladders, so there is no judge check and no grade"
+        in caplog.text
+    )
     for answers in ("0", "stated", "anchored"):
         with pytest.raises(
-            UsageError, match=rf"task.toml: criteria without ladders, which answers {answers} needs"
+            UsageError,
+            match=rf"task.toml has criteria and no ladders, which answers {answers} needs",
         ):
             scored(judge, answers, path)
 
