@@ -198,7 +198,9 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
             check_scored(spec, scorer.report.signature)
         checks: list[JudgeCheck] = []
         with (
-            JudgmentLog(spec.judgments, scorer.run, read_only=dry_run) as log,
+            JudgmentLog(
+                spec.judgments, scorer.run, read_only=dry_run, known=spec.rung_judgments
+            ) as log,
             open_items(
                 spec.tables,
                 prepared.mapped,
