@@ -14,7 +14,7 @@ import re
 
 # pydantic resolves the annotations at run time.
 from collections.abc import Callable, Mapping, Sequence  # noqa: TC003
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Literal, Protocol, Self, TypeVar
 
@@ -560,13 +560,15 @@ class Completion:
     """A text of a writer.
 
     `finish` is `stop` if the text is complete, `length` if it reached the length limit, `error` if the backend failed
-    on this row; then `note` has the reason. `cut` is True if the prompt's context was shortened to fit.
+    on this row; then `note` has the reason. `cut` is True if the prompt's context was shortened to fit. `place` names the
+    line of a file of answers that holds the text.
     """
 
     text: str = ""
     finish: str = "stop"
     note: str | None = None
     cut: bool = False
+    place: str | None = field(default=None, compare=False)
 
 
 @record("generated/1")

@@ -36,6 +36,10 @@ SEVERAL = "several labels in the answer"
 NEGATED = "a negated label in the answer"
 CUT_BEFORE = "cut before a label"
 CUT_IN = "cut within a label"
+EMPTY = "empty answer"
+NO_CHOICE = "empty choice"
+# Part of the note of an answer that the next run asks for again; there is nothing to read in a missing one.
+UNPARSED = "unparsed"
 
 # No pattern here may take the square of the length of an answer: possessive quantifiers ("*+") never give back.
 _OPENED = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
@@ -157,10 +161,11 @@ def reading_from_verdicts(
     *,
     cut: bool = False,
     note: str | None = None,
+    places: Sequence[str | None] = (),
 ) -> LabelReading:
     """Label probabilities from what `label_in` gave for sampled answers, and these answers as they may be shown.
 
-    They are the shares of the labels among the answers that name one.
+    They are the shares of the labels among the answers that name one. `places` are the lines of files with the answers.
 
     Source: arXiv 2509.05440, Table 2 ("Sample"); arXiv 2307.07889, equation 5.
     """
@@ -172,11 +177,19 @@ def reading_from_verdicts(
     problem = None
     if unparsed:
         reasons = ", ".join(f"{count} x {reason}" for count, reason in unparsed)
-        problem = f"{len(verdicts) - parsed} of {len(verdicts)} answers unparsed: {reasons}"
         example = next(
             (text[:_SHOWN] for verdict, text in verdicts if isinstance(verdict, str) and text), ""
         )
+        is_unparsed = bool(example) or any(verdict in (EMPTY, NO_CHOICE) for _, verdict in unparsed)
+        word = UNPARSED if is_unparsed else "missing"
+        problem = f"{len(verdicts) - parsed} of {len(verdicts)} answers {word}: {reasons}"
         problem += f", e.g. {example!r}" if example else ""
+        of_unparsed = [
+            place
+            for (verdict, _), place in zip(verdicts, places, strict=False)
+            if place and isinstance(verdict, str)
+        ]
+        problem += f" ({of_unparsed[0]})" if of_unparsed else ""
     if not parsed:
         return LabelReading(reason=problem or "no answers", cut=cut)
     return LabelReading(

@@ -82,7 +82,11 @@ def reading_of(answers: Sequence[Completion], labels: Sequence[str]) -> LabelRea
         for answer in answers
     ]
     return reading_from_verdicts(
-        verdicts, len(labels), cut=bool(cuts), note=cuts[-1] if cuts else None
+        verdicts,
+        len(labels),
+        cut=bool(cuts),
+        note=cuts[-1] if cuts else None,
+        places=[answer.place for answer in answers],
     )
 
 

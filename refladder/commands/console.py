@@ -106,7 +106,10 @@ def tell(
     if as_json:
         seen: dict[str, Any] = {}
         if checks is not None:
+            from refladder.scoring.judge_check import check_notes
+
             seen["judge_check"] = [dataclasses.asdict(check) for check in checks] or None
+            seen["judge_check_notes"] = check_notes(checks)
         say_json({**summary(report), **seen, "spent": list(spent)}, err=to_stderr)
     else:
         say_summary(report)

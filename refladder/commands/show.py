@@ -45,7 +45,7 @@ def command(
         refladder show demo/story
         refladder show demo/story story-01 --dimension coherence --scores scored.jsonl
     """
-    from refladder.jobs.show import ladder_json, ladders_of
+    from refladder.jobs.show import check_of_scores, ladder_json, ladders_of
     from refladder.report.certificate_tables import ladder_line
     from refladder.report.ladder_tables import ladder_view
 
@@ -64,6 +64,8 @@ def command(
                 console.say(ladder_line(opened.certificate, context_id, chosen.name))
             for part in ladder_view(opened, ladder, chosen, placed):
                 out.print(part)
+    if scores is not None and not as_json:
+        console.say_lines(check_of_scores(scores))
 
 
 def _list_contexts(opened: LadderSet, dimensions: tuple[str, ...], *, as_json: bool) -> None:

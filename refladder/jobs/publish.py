@@ -178,12 +178,17 @@ def _send(publisher: hub.Publisher, staged: Staged, asked: Publishing) -> Public
                 f"{publisher.repository}: it exists already and is public; make it private on its page first, or leave "
                 f"out {option('private')}"
             )
+        current = _carried(staged, head)
+        card = merged_card(current.facts, publisher.repository, tag, asked.licence, head)
         if tag is not None and tag in head.tags:
+            before, now = head.manifest, current.facts.manifest
+            if (head.tags[tag], head.card) == (head.commit, card) and before == now:
+                # The same command again: all is there.
+                commit, removed = head.commit, []
+                break
             raise UsageError(
                 f"{publisher.repository}: tag {tag!r} exists already, for commit {head.tags[tag][:12]}; choose another"
             )
-        current = _carried(staged, head)
-        card = merged_card(current.facts, publisher.repository, tag, asked.licence, head)
         removed = _superseded(publisher.repository, current.facts.manifest, head)
         try:
             commit = publisher.commit(head.commit, _files(current, card), removed, message)

@@ -198,7 +198,9 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
             check_scored(spec, scorer.report.signature)
         checks: list[JudgeCheck] = []
         with (
-            JudgmentLog(spec.judgments, scorer.run, read_only=dry_run) as log,
+            JudgmentLog(
+                spec.judgments, scorer.run, read_only=dry_run, known=spec.rung_judgments
+            ) as log,
             open_items(
                 spec.tables,
                 prepared.mapped,
@@ -211,8 +213,10 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
             # Rows against a shared set share no context with each other, but each its own with all rungs.
             together = None if prepared.ladders.anchors else _context_of
             for number, batch in enumerate(batches(read, judge, together)):
-                if number == 0 and not spec.is_part:
-                    folder = session.checks_of(spec.judge)
+                folder = session.checks_of(spec.judge)
+                if number == 0 and spec.is_part:
+                    prove(scorer, folder, ask=False)
+                elif number == 0:
                     checks = check_judge(scorer, folder, session, events, progress)
                 if number == 0 and progress is not None:
                     progress(0, prepared.rows, "", scorer.prompts_of_a_row)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.errors import DataError, UnknownNameError
 from refladder.files.ladder_sets import choose_dimensions
+from refladder.files.outputs import record_of
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.link import open_link
 from refladder.loaders.fields import without_number
+from refladder.parsing import parse_as
+from refladder.records import JudgeCheck
 from refladder.scoring.columns import column_names
+from refladder.scoring.judge_check import check_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,6 +64,16 @@ def ladders_of(
         )
         for dimension in chosen
     ]
+
+
+def check_of_scores(path: str) -> list[str]:
+    """Say what the check of the judge found that scored rows of a file, as far as its record says."""
+    checks = record_of(path).get("judge_check") or []
+    again = "score the table again"
+    where = f"{path}.run.json"
+    read = parse_as(list[JudgeCheck], json.dumps(checks), where, "not the check of a judge", again)
+    shown, warnings = check_lines(read)
+    return shown + warnings
 
 
 def ladder_json(ladder: Ladder, outputs: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -229,7 +229,12 @@ def _continued(
         if _differs(name, run.settings, before.settings)
     )
     if not others:
-        return replace(run, signature=before.signature, judge_check=before.judge_check)
+        return replace(
+            run,
+            signature=before.signature,
+            judge_check=before.judge_check,
+            rung_judgments=before.rung_judgments,
+        )
     if any(name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/")) for name in sizes):
         raise UsageError(
             f"{folder.address}: holds files of another run (other {', '.join(others)}); choose another folder, "
@@ -329,7 +334,11 @@ class _Driver:
                     worker = workers.idle.pop()
                     running[worker] = queue.popleft()
                     workers.put(
-                        worker, running[worker], self.run.signature, self.usd.get(worker, 0.0)
+                        worker,
+                        running[worker],
+                        self.run.signature,
+                        self.usd.get(worker, 0.0),
+                        self.run.rung_judgments,
                     )
                 ready = workers.wait(self._under_way)
                 if ready is None:
@@ -340,9 +349,7 @@ class _Driver:
                 if answer is not None:
                     self._take(worker, file, answer)
                 elif file is None:
-                    raise BackendError(
-                        "the worker died when it opened the judge; check its memory and its judge"
-                    )
+                    queue.appendleft(self._has_died_opening())
                 elif self._has_died(file):
                     queue.appendleft(file)
         finally:
@@ -360,6 +367,18 @@ class _Driver:
         if not self.costs["calls"] and not self.costs["from_store"]:
             return {}
         return {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
+
+    def _has_died_opening(self) -> None:
+        """Count the death of a worker that opened the judge; another one opens it."""
+        self.deaths[""] += 1
+        if self.deaths[""] == DEATHS:
+            raise BackendError(
+                f"the worker died {DEATHS} times when it opened the judge; check its memory and its judge"
+            )
+        count = f"{self.deaths['']} of at most {DEATHS} times"
+        self.events.notice(
+            f"the worker died when it opened the judge ({count}); another worker opens it"
+        )
 
     def _has_died(self, file: ScoredFile) -> bool:
         """Count the death of a worker; return whether its file is to be tried again."""
@@ -390,7 +409,10 @@ class _Driver:
             self.events.checked(self.checks)
             told = [asdict(check) for check in self.checks] or self.run.judge_check
             self.run = replace(
-                self.run, signature=self.run.signature or answer.signature, judge_check=told
+                self.run,
+                signature=self.run.signature or answer.signature,
+                judge_check=told,
+                rung_judgments=answer.rung_judgments,
             )
             # Only a judge of this signature may continue a killed run.
             _write(self.folder, self.run)

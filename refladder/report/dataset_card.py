@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
+from refladder.statistics.certificate import PASS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -159,7 +160,7 @@ def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
         repository=repository,
         address=address,
         compared=compared,
-        baseline=_BASELINE if facts.baseline else "",
+        baseline=(_BASELINE if facts.baseline else "") + _standing(facts.certificate),
         texts=texts,
         licence=_cell(licence or "not stated by the publisher"),
         dimensions=_table(
@@ -191,6 +192,13 @@ def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
         ),
         certificate=_certificate(facts.certificate[:_CHECKS]),
     )
+
+
+def _standing(checks: Sequence[Mapping[str, str]]) -> str:
+    """Say that a set is not certified whose certificate is no pass; the first row is that of the whole."""
+    if not checks or checks[0]["verdict"] == PASS:
+        return ""
+    return f"**Not certified: the verdict is {checks[0]['verdict']}**, see Certificate.\n\n"
 
 
 def _certificate(checks: Sequence[Mapping[str, str]]) -> str:

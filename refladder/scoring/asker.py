@@ -155,7 +155,7 @@ class Asker:
         if self.backend.recorded is not None and not self.log.run.rungs:
             # The key of a pair covers its ids too: equal texts may have different recorded judgments.
             questions = [replace(question, key=_key_with_ids(question)) for question in questions]
-        new = self.log.unanswered(questions)
+        new = self.unanswered(questions)
         done = 0
         for batch in in_batches(self.backend, new, self.batch):
             self.log.append(self.judge(batch))
@@ -163,6 +163,10 @@ class Asker:
             if progress is not None:
                 progress(done, len(new))
         return trusted(self.log.answers(questions), self.least_mass)
+
+    def unanswered(self, questions: Sequence[Question]) -> list[Question]:
+        """Return the questions to ask; answers in files can be read again for nothing."""
+        return self.log.unanswered(questions, free=self.backend.wants_all)
 
     def judge(self, questions: Sequence[Question]) -> list[Judgment]:
         """Ask questions, whatever is stored; if the judge fails, the log keeps the judgments so far."""
@@ -215,7 +219,7 @@ class Asker:
         """Count these questions in a dry run; answers decide which are asked, and `most` prompts are at most."""
         if isinstance(self.backend, DryRunBackend):
             with self.backend.at_most(most):
-                self.judge(self.log.unanswered(questions))
+                self.judge(self.unanswered(questions))
 
     def prompts(self, question: Question) -> list[Prompt]:
         """Return the prompt of a question; one for each claim of a yes/no template, or for each text that is rewarded."""

@@ -80,6 +80,7 @@ def prove(
             if (path := files[check.dimension]) and check.read:
                 write_record(path, check)
     checks = [known[name] for name in drawn if name in known]
+    scorer.notes = check_notes(checks)
     refused = _failed(checks)[0]
     if refused and not scorer.any_judge:
         advice = "`refladder certify` shows whether the judge or the ladders are at fault, and "
@@ -176,6 +177,15 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
             f"share above {100 * NEEDED:.0f} %. `refladder certify` shows more."
         )
     return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
+
+
+def check_notes(checks: Sequence[JudgeCheck]) -> dict[str, str]:
+    """Return the note of scored rows by dimension, for dimensions on which the judge is not better than chance."""
+    failed, too_few, _ = _failed(checks)
+    return {
+        check.dimension: f"the judge is {_UNSHOWN} ({_counts([check])})"
+        for check in [*failed, *too_few]
+    }
 
 
 def _failed(

@@ -16,6 +16,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from refladder.backends.labels import UNPARSED
 from refladder.errors import ChangedInputError, DataError, OtherRunError, UsageError, option, plural
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
@@ -53,13 +54,11 @@ from refladder.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import IO
 
     from refladder.scoring.question import Question
 
-# Part of each line of a judgment without log-probabilities.
-_NULL = b"null"
 # Lines read at a time.
 _CHUNK = 1024
 # Part of the prompts of a recipe with yes/no questions.
@@ -171,10 +170,25 @@ def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
 
 
 class JudgmentLog:
-    """An open judgments file in canonical order; use it in a `with` block. Without a path nothing is stored."""
+    """An open judgments file in canonical order; use it in a `with` block. Without a path nothing is stored.
 
-    def __init__(self, path: Path | None, run: Run, *, read_only: bool = False) -> None:
+    Judgments that are `known` stand in the place of what the file holds, and their questions are never asked.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        run: Run,
+        *,
+        read_only: bool = False,
+        known: Iterable[Judgment] = (),
+    ) -> None:
         self.run = run
+        self._known = {
+            (judgment.key, judgment.comparison): judgment
+            for judgment in known
+            if judgment.recipe == run.recipe.digest
+        }
         self.reused = 0
         self._path = path
         self._read_only = read_only
@@ -186,6 +200,8 @@ class JudgmentLog:
         self._ahead: tuple[str, Judgment] | None = None
         # Judgments of a batch that was not finished.
         self._early: dict[tuple[str, Comparison], Judgment] = {}
+        # Judgments of answers that were read again, for the places of older ones in the file.
+        self._better: dict[tuple[str, Comparison], Judgment] = {}
         # Judgments of the questions that are asked now.
         self._batch: list[Judgment | None] = []
         # Judgments of the batch that are in their place in the file, now and when it began.
@@ -292,23 +308,34 @@ class JudgmentLog:
         where = f"{self._path}:{self._number}"
         return where, appended_text(line, where).rstrip("\n")
 
-    def unanswered(self, questions: Sequence[Question]) -> list[Question]:
+    def unanswered(self, questions: Sequence[Question], *, free: bool = False) -> list[Question]:
         """Return those of the next questions, in the canonical order, that have no stored judgment.
 
-        Their judgments go to `append`, in this order and in any number of parts. Then `answers` has those of all.
+        Answers that could not be read are asked for again, once a run; where this is `free`, also missing ones, and
+        those that were read in part. Their judgments go to `append`, in this order and in any number of parts. Then
+        `answers` has those of all.
         """
         stored = self._next(questions)
-        early = [self._early.get((question.key, question.comparison)) for question in questions]
-        self._batch = [
-            judgment if judgment is not None and judgment.logprobs is not None else read or judgment
-            for judgment, read in itertools.zip_longest(stored, early)
-        ]
+        self._batch = []
+        for kept, question in itertools.zip_longest(stored, questions):
+            place = question.key, question.comparison
+            known = self._known.get(place)
+            other = known or self._early.get(place)
+            if kept is not None and other is not None and (known or _is_better(other, kept)):
+                if other != kept:
+                    self._better[place] = other
+                self._batch.append(other)
+            else:
+                self._batch.append(kept or other)
         self._placed = self._in_file = len(stored)
-        # An answer that could not be read is asked for again, once a run.
         self._waiting = deque(
             position
             for position, judgment in enumerate(self._batch)
-            if judgment is None or judgment.logprobs is None
+            if judgment is None
+            or (
+                (judgment.key, judgment.comparison) not in self._known
+                and _is_read_again(judgment, free=free)
+            )
         )
         self.reused += len(questions) - len(self._waiting)
         return [questions[position] for position in self._waiting]
@@ -318,12 +345,13 @@ class JudgmentLog:
         read_again = []
         for judgment in judgments:
             position = self._waiting.popleft()
-            if self._batch[position] is None or judgment.logprobs is not None:
+            before = self._batch[position]
+            if before is None or _is_better(judgment, before):
                 self._batch[position] = judgment
                 if position < self._in_file:
                     read_again.append(judgment)
         if read_again and not self._read_only:
-            self._early |= {(each.key, each.comparison): each for each in read_again}
+            self._better |= {(each.key, each.comparison): each for each in read_again}
             self.keep(read_again)
         end = self._waiting[0] if self._waiting else len(self._batch)
         if end > self._placed:
@@ -371,22 +399,17 @@ class JudgmentLog:
                 self._number,
             )
         if self._path is not None and not self._read_only:
-            self._replace_unparsed(self._path)
+            if self._better:
+                self._write_better(self._path)
             throw_away(_early_path(self._path))
 
-    def _replace_unparsed(self, path: Path) -> None:
-        """Put answers that were read this time into the places of those that could not be read."""
-        early = {key: each for key, each in self._early.items() if each.logprobs is not None}
-        if not early:
-            return
+    def _write_better(self, path: Path) -> None:
+        """Put judgments of answers that were read again into the places of the older ones."""
         with path.open("rb") as source, atomic(path) as target:
             target.write(source.readline())
             for line in source:
-                # The smallest part of the lines is parsed.
-                judgment = from_line(Judgment, line.decode(), str(path)) if _NULL in line else None
-                new = None
-                if judgment is not None and judgment.logprobs is None:
-                    new = early.get((judgment.key, judgment.comparison))
+                judgment = from_line(Judgment, line.decode(), str(path))
+                new = self._better.get((judgment.key, judgment.comparison))
                 target.write(line if new is None else to_line(new))
 
     def _store(self, judgments: Sequence[Judgment]) -> None:
@@ -412,8 +435,8 @@ class JudgmentIndex(JudgmentLog):
 
     def __init__(self, path: Path | None, run: Run, *, read_only: bool = False) -> None:
         self.judgments: dict[str, Judgment] = {}
-        # Keys of stored answers that could not be read, and that were not asked for again yet.
-        self._unparsed: set[str] = set()
+        # Keys of the questions that were asked in this run.
+        self._asked: set[str] = set()
         super().__init__(path, run, read_only=read_only)
         if path is None:
             return
@@ -428,7 +451,6 @@ class JudgmentIndex(JudgmentLog):
                     all_three = not rewarded and len(judgment.outcomes) == len(OUTCOMES)
                     check_outcomes(line[0], judgment, OUTCOMES if all_three else (WIN, LOSS))
                 self.judgments[judgment.key] = judgment
-        self._unparsed = {each.key for each in self.judgments.values() if each.logprobs is None}
 
     def _check_run(self, where: str, line: str) -> bool:
         stored = from_line(Run, line, where)
@@ -439,25 +461,27 @@ class JudgmentIndex(JudgmentLog):
             )
         return False
 
-    def unanswered(self, questions: Sequence[Question]) -> list[Question]:
-        """Return the questions without a judgment, each key once, the questions of a context next to each other."""
-        wanted = [
-            question
-            for question in questions
-            if question.key not in self.judgments or question.key in self._unparsed
-        ]
+    def unanswered(self, questions: Sequence[Question], *, free: bool = False) -> list[Question]:
+        """Return the questions to ask, each key once, the questions of a context next to each other."""
+        wanted = []
+        for question in questions:
+            judgment = self.judgments.get(question.key)
+            if judgment is None or (
+                question.key not in self._asked and _is_read_again(judgment, free=free)
+            ):
+                wanted.append(question)
         self.reused += len(questions) - len(wanted)
         new = {question.key: question for question in wanted}
         return sorted(new.values(), key=lambda question: question.context.id)
 
     def append(self, judgments: Sequence[Judgment]) -> None:
         """Put new judgments into the index and at the end of the file, safely on disk when this returns."""
-        self._unparsed -= {judgment.key for judgment in judgments}
-        new = [
-            judgment
-            for judgment in judgments
-            if judgment.logprobs is not None or judgment.key not in self.judgments
-        ]
+        self._asked |= {judgment.key for judgment in judgments}
+        new = []
+        for judgment in judgments:
+            before = self.judgments.get(judgment.key)
+            if before is None or _is_better(judgment, before):
+                new.append(judgment)
         self._store(new)
         self.judgments.update({judgment.key: judgment for judgment in new})
 
@@ -487,7 +511,33 @@ def _changed(
 
 
 def _next_step(path: Path | None) -> str:
-    return f"name another file or folder ({option('out')}, {option('judgments')} or {option('work')}), or delete {path}"
+    out = str(path).removesuffix(".judgments.jsonl")
+    both = f"{out} and " if out != str(path) and Path(out).exists() else ""
+    others = f"{option('out')}, {option('judgments')} or {option('work')}"
+    return f"name another file or folder ({others}), or delete {both}{path}"
+
+
+def _share_read(judgment: Judgment) -> float:
+    """Return the share of the answers to a question that could be read."""
+    if judgment.logprobs is None:
+        return 0.0
+    if judgment.stated:
+        return 1 - judgment.stated.count(None) / len(judgment.stated)
+    # The mass of shares of answers is that share; other masses are no matter of reading.
+    if judgment.mass is None or UNPARSED not in (judgment.note or ""):
+        return 1.0
+    return judgment.mass
+
+
+def _is_better(judgment: Judgment, before: Judgment) -> bool:
+    """Return whether more answers were read than before."""
+    return _share_read(judgment) > _share_read(before)
+
+
+def _is_read_again(judgment: Judgment, *, free: bool) -> bool:
+    if free:
+        return _share_read(judgment) < 1
+    return judgment.logprobs is None and UNPARSED in (judgment.note or "")
 
 
 def _about(judgment: Judgment, comparison: Comparison) -> Judgment:

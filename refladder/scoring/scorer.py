@@ -253,6 +253,8 @@ class LadderScorer:
         recorded = judge_backend.recorded
         if recorded is not None and not any(each.subject.startswith(RUNG) for each in recorded):
             self._rungs = []
+        # What the judge check found, by dimension, for the notes of scored rows.
+        self.notes: Mapping[str, str] = {}
         self._verdicts = Verdicts(self.run, self.scale)
         self.report = self._verdicts.report
 
@@ -286,16 +288,30 @@ class LadderScorer:
             self._verdicts.take_rungs(judgments[:of_rungs])
         return Judged(items, groups, judgments[of_rungs:], blocks, reasons)
 
-    def judge_rungs(self) -> None:
-        """Ask what is asked about rungs before the first text, if that has not been done; nothing is stored."""
-        if self._rungs:
-            with JudgmentLog(None, self.run) as log:
-                self.judged((), log)
+    def judge_rungs(self, known: Sequence[Judgment] = ()) -> list[Judgment]:
+        """Ask what is asked about rungs before the first text, if that has not been done; nothing is stored.
+
+        Return the judgments, also those that are `known`, which are not asked.
+        """
+        if not self._rungs:
+            return []
+        questions = list(itertools.chain(*self._rungs))
+        with JudgmentLog(None, self.run, known=known) as log:
+            self.judged((), log)
+            return log.answers(questions)
 
     def scores(self, judged: Judged) -> list[tuple[Score, ...]]:
         """Turn the judgments of a batch into scores, and add them to `report`."""
         ids = [None if item.output is None else item.output.id for item in judged.items]
-        return self._verdicts.scores(ids, judged.judgments, judged.blocks, judged.reasons)
+        scores = self._verdicts.scores(ids, judged.judgments, judged.blocks, judged.reasons)
+        return [tuple(map(self._noted, of_row)) for of_row in scores] if self.notes else scores
+
+    def _noted(self, score: Score) -> Score:
+        """Return a score whose note says what the judge check found."""
+        note = self.notes.get(score.dimension)
+        if note is None or score.value is None:
+            return score
+        return replace(score, reason=f"{score.reason}; {note}" if score.reason else note)
 
     def characters(self, judged: Judged, log: JudgmentLog) -> int:
         """Return the length of all prompts of a batch, also of those that the log answered."""

@@ -269,7 +269,7 @@ def test_shares_of_counted_answers():
     assert reading.mass == pytest.approx(19 / 20)
     assert reading.exactness == "sampled"
     assert reading.reason is None
-    assert reading.note == "1 of 20 answers unparsed: 1 x refusal"
+    assert reading.note == "1 of 20 answers missing: 1 x refusal"
 
 
 def test_a_label_that_no_answer_names_has_probability_zero_in_a_softmax():

@@ -40,7 +40,7 @@ def test_the_shares_of_the_answers_by_hand():
 def test_no_answer_that_can_be_parsed_is_no_reading():
     reading = sampled([], 2)
     assert (reading.logprobs, reading.mass, reading.note) == (None, None, None)
-    assert reading.reason == "2 of 2 answers unparsed: 2 x HTTP 503"
+    assert reading.reason == "2 of 2 answers missing: 2 x HTTP 503"
 
 
 def test_a_cut_context_is_marked():

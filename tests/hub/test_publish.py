@@ -332,6 +332,12 @@ def test_what_was_downloaded_is_a_folder_to_score_with_and_to_publish(built, com
     assert len({each.digest for each in opened}) == 1
 
 
+def test_the_same_command_with_its_tag_publishes_nothing_new(hub, built, command):
+    arguments = "publish", built(), "me/mine", "--licence", "cc0-1.0", "--tag", "v1"
+    first, again = address_of(command(*arguments)), address_of(command(*arguments))
+    assert first == again
+
+
 class TestTheCertificate:
     def test_it_stays_with_the_same_ladders_and_goes_with_others(self, hub, built, command):
         folder = built()
@@ -355,6 +361,9 @@ class TestTheCertificate:
         card = hub.text("me/mine", "README.md")
         assert f"| clarity | **{certificate['dimensions'][0]['verdict']}** | ladders " in card
         assert "| clarity level 1 | **" in card
+        assert certificate["verdict"] == "untested"  # 2 ladders are too few to tell
+        said = "**Not certified: the verdict is untested**, see Certificate."
+        assert said in card[: card.index("## Use")]
         table = write_jsonl([{"context_id": "c1", "output": "A bottle."}])
         local, remote = (
             command(f"score {table} --ladders {name}").rows[0] for name in (folder, address)

@@ -177,7 +177,11 @@ def test_an_answer_that_could_not_be_read_is_read_again(
     first = json.loads(done.out)
     assert (done.code, first["unparsed"] > 0) == (3, True)
     kept = Path(f"{out}.judgments.jsonl")
-    assert sum(row.get("logprobs", 0) is None for row in read_lines(kept)) == first["unparsed"]
+    unread = [row["note"] for row in read_lines(kept) if row.get("logprobs", 0) is None]
+    assert len(unread) == first["unparsed"]
+    number = 1 + [row["custom_id"] for row in read_lines(answers)].index(last)
+    place = f"(custom_id {last!r}, '{answers}:{number}')"
+    assert all(note.endswith(place) for note in unread)
     # The same answers give the same counts; then a person corrects the line.
     assert json.loads(command(line).out)["unparsed"] == first["unparsed"]
     answers.write_text(answers.read_text().replace('"Hm."', json.dumps(text)))
@@ -195,6 +199,44 @@ def test_an_answer_that_could_not_be_read_is_read_again(
     again = out.read_bytes()
     assert json.loads(command(line).out)["reused"] == len(lines) - 1
     assert out.read_bytes() == again
+
+
+def answer_all(folder, text):
+    """Give each request of a folder this answer."""
+    asked = [
+        row["custom_id"] for path in sorted(folder.glob("requests-*")) for row in read_lines(path)
+    ]
+    lines = [json.dumps({"custom_id": name, "text": text}) + "\n" for name in asked]
+    (folder / "answers.jsonl").write_text("".join(lines))
+    return lines
+
+
+@pytest.mark.parametrize("options", ["--answers 3", "--answers stated:2"])
+def test_votes_that_were_read_in_part_are_read_again_once_corrected(
+    command, write_jsonl, rows, tmp_path, options
+):
+    folder, out = tmp_path / "answers", tmp_path / "out.jsonl"
+    line = (
+        f"score {write_jsonl(rows(1))} {LADDERS} --dimension coherence --judge openai:m {options} --any-judge "
+        f"--judge-option base_url=file:{folder} --store {tmp_path}/store.sqlite --out {out} --json"
+    )
+    text = "A: 10\nB: 20\nC: 50\nD: 70\nE: 90" if "stated" in options else "Better"
+    while command(line).code == 4:
+        answer_all(folder, text)
+    lines = answer_all(folder, text)
+    kept = Path(f"{out}.judgments.jsonl")
+    whole = kept.read_bytes()
+    kept.unlink()
+    out.unlink()
+    (tmp_path / "store.sqlite").unlink()
+    spoilt = json.dumps({**json.loads(lines[-1]), "text": "Hm."}) + "\n"
+    (folder / "answers.jsonl").write_text("".join([*lines[:-1], spoilt]))
+    done = command(line)
+    assert (done.code, json.loads(done.out)["unparsed"]) == (0, 0)
+    assert b"answers.jsonl:" in kept.read_bytes()
+    answer_all(folder, text)
+    assert command(line).code == 0
+    assert kept.read_bytes() == whole
 
 
 def test_cut_at_any_byte(command, scoring):
@@ -269,7 +311,9 @@ def test_a_changed_input_is_told(command, fails, scoring, write_jsonl, rows, cha
     before = out.read_bytes()
     write_jsonl(change(rows(3)))
     told = fails(2, line).splitlines()[-1]  # after the check of the judge
-    remedy = f"name another file or folder (--out, --judgments or --work), or delete {kept}"
+    remedy = (
+        f"name another file or folder (--out, --judgments or --work), or delete {out} and {kept}"
+    )
     assert told == f"refladder: {kept}:{message}: {remedy}"
     assert out.read_bytes() == before
     kept.unlink()
@@ -289,10 +333,11 @@ def test_rows_added_at_the_end_are_judged_alone(command, scoring, write_jsonl, r
 
 
 def test_judgments_of_another_run_are_told(fails, scoring):
-    line, _, kept = scoring
+    line, out, kept = scoring
     before = kept.read_bytes()
     another = f"refladder: {kept}: these judgments are of another run"
-    tail = f"; name another file or folder (--out, --judgments or --work), or delete {kept}\n"
+    others = "(--out, --judgments or --work)"
+    tail = f"; name another file or folder {others}, or delete {out} and {kept}\n"
     text = fails(2, f"{line} --both-orders")
     assert text == f"{another} (asked in 1 order, this run in 2){tail}"
     text = fails(2, f"{line} --dimension coherence")

@@ -231,8 +231,10 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
     assert trains["coherence_mass"] == pytest.approx(0.00402)
     assert trains["coherence_note"] == reason.format(0.004)
     assert boats["coherence_score"] == pytest.approx(15 * (0.2 - 0.1) / 0.32)
-    assert boats["coherence_note"] == "low label mass in 5 of 5 judgments, minimum 0.32"
-    assert (planes["coherence_mass"], planes["coherence_note"]) == (pytest.approx(1.0), None)
+    found = "the judge is not shown to distinguish the best rung from the worst better than chance (coherence 6 of 12 ladders)"
+    low = "low label mass in 5 of 5 judgments, minimum 0.32"
+    assert boats["coherence_note"] == f"{low}; {found}"
+    assert (planes["coherence_mass"], planes["coherence_note"]) == (pytest.approx(1.0), found)
     # the judgments keep the reading, so that another limit needs no judge
     again = command(f"rescore {out}.judgments.jsonl --least-mass 0.001")
     assert again.code == 0

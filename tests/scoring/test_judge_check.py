@@ -297,6 +297,31 @@ def test_a_check_is_paid_for_once(judge, score, fails, table):
     assert score(*COHERENCE).code == 0
 
 
+def test_a_stored_check_with_unparsed_answers_is_made_again(judge, score):
+    made = judge(WIN, None)
+    assert "coherence 12 of 12 ladders and 12 answers unparsed\n" in score(*COHERENCE).err
+    assert made.ends == 24
+    made = judge()
+    # The check is read, and then made again.
+    assert f"{SHOWN}coherence 12 of 12 ladders\n" in score(*COHERENCE).err
+    assert made.ends == 24
+    assert score(*COHERENCE).code == 0
+    assert made.ends == 24
+
+
+def test_notes_show_and_json_say_what_the_check_found(judge, command, score, tmp_path):
+    judge(LOSS, WIN, dimension="complexity")
+    out = tmp_path / "out.jsonl"
+    (shown,) = score(*BOTH, "--any-judge", "--out", out, "--json").rows
+    note = f"the judge is {UNSHOWN} (complexity 0 of 12 ladders)"
+    assert shown["judge_check_notes"] == {"complexity": note}
+    (row,) = map(json.loads, out.read_text().splitlines())
+    assert (row["coherence_note"], row["complexity_note"]) == (None, note)
+    done = command("show", "demo/story", ROWS[0]["context_id"], "--scores", out)
+    assert f"{SHOWN}coherence 12 of 12 ladders, complexity 0 of 12 ladders" in done.err
+    assert f"The judge is {UNSHOWN} (complexity 0 of 12 ladders); do not rely" in done.err
+
+
 def test_a_text_uses_what_is_remembered(judge, command, score, fails):
     made = judge(LOSS, WIN)
     assert "judge check" not in command(*TEXT, "--quiet").err

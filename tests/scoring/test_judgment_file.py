@@ -173,10 +173,12 @@ class Mute(Even):
     """Gives no label a probability until it is told to."""
 
     mute = True
+    reason = "1 of 1 answers unparsed: hm"
 
     def read_labels(self, prompts, labels):
         readings = super().read_labels(prompts, labels)
-        return [LabelReading(reason="hm")] * len(readings) if self.mute else readings
+        reading = LabelReading(reason=self.reason)
+        return [reading] * len(readings) if self.mute else readings
 
 
 def test_an_unparsed_answer_is_asked_again_once_a_run_and_replaced_by_a_later_line(path):
@@ -197,3 +199,15 @@ def test_an_unparsed_answer_is_asked_again_once_a_run_and_replaced_by_a_later_li
     assert len(path.read_text().splitlines()) == 3
     judged, judgments, reused = ask(path, LAMP)
     assert (judged, reused, judgments[0].logprobs is None) == (0, 1, False)
+
+
+@pytest.mark.parametrize("reason", ["refusal", "the compare prompt has 9,000 tokens"])
+def test_a_missing_answer_is_not_asked_again_unless_that_is_free(path, reason):
+    backend = Mute()
+    backend.reason = reason
+    asker(backend, GRADES, path=path).ask([LAMP])
+    asker(backend, GRADES, path=path).ask([LAMP])
+    assert backend.asked == 1
+    backend.wants_all = True
+    asker(backend, GRADES, path=path).ask([LAMP])
+    assert backend.asked == 2

@@ -13,6 +13,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends.cache.store import ResponseStore
+from refladder.backends.labels import UNPARSED
 from refladder.backends.protocol import Wrapper, whole
 from refladder.files.jsonl import is_unicode
 from refladder.parsing import adapter
@@ -142,7 +143,10 @@ class Stored(Wrapper):
         try:
             for number, answer in ask(prompts):
                 answers[keys[number]] = answer
-                if (text := dump(answer)) is not None:
+                # A line of a file may be corrected, and costs nothing to read again.
+                is_read_again = self.wants_all and UNPARSED in (answer.note or "")
+                text = None if is_read_again else dump(answer)
+                if text is not None:
                     held.append((keys[number], text))
                 if held and time.monotonic() > written + BURST:
                     self.store.add(fingerprint, kind, held)

@@ -54,6 +54,12 @@ def digest(body: Mapping[str, Any]) -> str:
     return digest_of(text, size=16)
 
 
+class Placed(dict[str, Any]):
+    """A choice of an answer, with the line that holds it: no key, so that no server can give a place."""
+
+    place: str
+
+
 @dataclass(slots=True)
 class _Found:
     """An answer: its choices, or the refusal that the provider gave; `where` is path:line."""
@@ -160,9 +166,13 @@ class AnswerFiles:
             self._counted.add(name)
             self._tally.counts["requests"] += 1
             self._tally.used(at(found.body, "usage"))
+        place = f"custom_id {name!r}, {found.where!r}"
         if found.refusal is not None:
-            raise Refusal(found.refusal.reason, status=found.refusal.status)
-        return found.body
+            raise Refusal(f"{found.refusal.reason} ({place})", status=found.refusal.status)
+        choices = found.body["choices"]
+        if isinstance(choices, list):
+            choices = [_placed(choice, place) for choice in choices]
+        return {**found.body, "choices": choices}
 
     def shown(self, text: str) -> str:
         """Return a text of the answers that is safe to show."""
@@ -349,6 +359,14 @@ def _choice(place: int, text: str) -> dict[str, Any]:
         "message": {"role": "assistant", "content": text},
         "finish_reason": "stop",
     }
+
+
+def _placed(choice: Any, place: str) -> Any:
+    if not isinstance(choice, dict):
+        return choice
+    placed = Placed(choice)
+    placed.place = place
+    return placed
 
 
 def _same_model(answered: str, asked: str) -> bool:

@@ -164,7 +164,10 @@ async def read_top(
     choice = await client.likely(messages, capabilities.top)
     partial = from_top(_top_tokens(checked_choices(choice), choice, 1), labels)
     if not capabilities.completion:
-        return complete(partial, labels)
+        reading, place = complete(partial, labels), getattr(choice, "place", None)
+        if place and reading.reason:
+            reading = replace(reading, reason=f"{reading.reason} ({place})")
+        return reading
     names = [bare(label) for label in labels]
 
     async def ending(name: str, beginning: Choice) -> float | None:
@@ -308,5 +311,8 @@ async def read_sampled(
         f"answer: {verdict}" for verdict, _ in verdicts if isinstance(verdict, str)
     )
     return reading_from_verdicts(
-        verdicts, len(labels), note=_ONE_VOTE if capabilities.fixed else None
+        verdicts,
+        len(labels),
+        note=_ONE_VOTE if capabilities.fixed else None,
+        places=[answer.place for answer in answers],
     )

@@ -14,6 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.labels import (
+    EMPTY,
+    NO_CHOICE,
     checked_reading,
     has_thoughts,
     log_sum,
@@ -272,7 +274,6 @@ def bare(text: str) -> str:
     return text.strip(_AROUND).casefold()
 
 
-EMPTY = "empty answer"
 ENDED = "the model ended its answer at once, before a first word"
 
 
@@ -284,6 +285,8 @@ class ParsedAnswer:
     finish: str = ""
     missing: str | None = None
     thought: bool = False
+    # The line of a file of answers.
+    place: str | None = None
 
     @property
     def ended_at_once(self) -> bool:
@@ -299,7 +302,7 @@ class ParsedAnswer:
 def parse_answer(choice: Any) -> ParsedAnswer:
     """Return the text of a choice of a chat answer, without thoughts."""
     if not isinstance(choice, dict):
-        return ParsedAnswer(missing="empty choice")
+        return ParsedAnswer(missing=NO_CHOICE)
     content = at(choice, "message", "content")
     # Parts, as some servers send them.
     if isinstance(content, list):
@@ -318,7 +321,11 @@ def parse_answer(choice: Any) -> ParsedAnswer:
     elif not text.strip():
         missing = "cut while it was thinking" if finish == "length" and thought else EMPTY
     return ParsedAnswer(
-        text="" if missing else text, finish=finish, missing=missing, thought=thought
+        text="" if missing else text,
+        finish=finish,
+        missing=missing,
+        thought=thought,
+        place=getattr(choice, "place", None),
     )
 
 
@@ -326,7 +333,9 @@ def written(choice: Any) -> Completion:
     """Return a writer's answer as a completion; an answer without a text is an error with the reason."""
     answer = parse_answer(choice)
     if answer.missing is not None:
-        return Completion(finish="error", note=answer.missing)
+        return Completion(finish="error", note=answer.missing, place=answer.place)
     return Completion(
-        text=answer.text.strip(), finish="length" if answer.finish == "length" else "stop"
+        text=answer.text.strip(),
+        finish="length" if answer.finish == "length" else "stop",
+        place=answer.place,
     )

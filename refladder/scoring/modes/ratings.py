@@ -354,7 +354,7 @@ class StatedRating(Rating):
         """Let the judge write about each group."""
         if asker.backend.recorded is not None:
             return super().ask(asker, groups, progress)
-        return ask_whole(asker.log, groups, lambda asked: self._judge(asker, asked))
+        return ask_whole(asker, groups, lambda asked: self._judge(asker, asked))
 
     def _judge(self, asker: Asker, groups: Sequence[Group]) -> list[list[Judgment]]:
         run = asker.log.run

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from refladder.backends.dry_run import NOT_ASKED
+from refladder.backends.labels import EMPTY, UNPARSED
 from refladder.errors import UsageError, option, plural
 from refladder.prompts import fill
 from refladder.records import (
@@ -183,7 +184,7 @@ class Stated(Comparisons):
         A ladder of which the file of judgments holds a part only is asked about again.
         """
         del progress
-        return ask_whole(asker.log, groups, lambda asked: self._judge(asker, asked))
+        return ask_whole(asker, groups, lambda asked: self._judge(asker, asked))
 
     def _judge(self, asker: Asker, ladders: Sequence[Group]) -> list[list[Judgment]]:
         """Ask about texts and whole ladders: a judgment for each question. If the judge fails, its answers are kept."""
@@ -336,7 +337,10 @@ def _judged(
             stated[list(order), column] = numbers
     note = None
     if problems:
-        note = f"{len(problems)} of {plural(len(answers), 'answer')} unparsed: {problems[0]}"
+        errors = [answer for _, answer in answers if answer.finish == "error"]
+        only_missing = len(errors) == len(problems) and EMPTY not in {each.note for each in errors}
+        word = "missing" if only_missing else UNPARSED
+        note = f"{len(problems)} of {plural(len(answers), 'answer')} {word}: {problems[0]}"
     cut = any(answer.cut for _, answer in answers)
     judgments = []
     for question, of_rung in zip(ladder, stated, strict=True):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from refladder.records import Completion, Judgment, Prompt, Sampling
     from refladder.scoring.asker import Asker
-    from refladder.scoring.judgment_file import JudgmentLog
     from refladder.scoring.modes.mode import Group
 
 T = TypeVar("T")
@@ -25,11 +24,12 @@ _SHOWN = 60
 
 
 def ask_whole(
-    log: JudgmentLog, groups: Sequence[Group], judge: Callable[[list[Group]], list[list[Judgment]]]
+    asker: Asker, groups: Sequence[Group], judge: Callable[[list[Group]], list[list[Judgment]]]
 ) -> list[Judgment]:
     """Return a judgment for every question, in order; a group of which the log holds only a part is judged again."""
     questions = list(itertools.chain(*groups))
-    new = log.unanswered(questions)
+    log = asker.log
+    new = asker.unanswered(questions)
     missing = {id(question) for question in new}
     asked = [group for group in groups if not missing.isdisjoint(map(id, group))]
     judged = {
@@ -68,10 +68,13 @@ def written_judgments(
 
 def parsed_answer(answer: Completion, read: Callable[[str, bool], T | str]) -> T | str:
     """Return what `read` finds in an answer, or the reason why it is unparsed; it gets whether the answer ended by itself."""
+    place = f" ({answer.place})" if answer.place else ""
     if answer.finish == "error":
-        return answer.note or "no answer"
+        return (answer.note or "no answer") + place
     found = read(answer.text, answer.finish != "length")
-    return f"{found}; the answer is {answer.text[:_SHOWN]!r}" if isinstance(found, str) else found
+    if isinstance(found, str):
+        return f"{found}; the answer is {answer.text[:_SHOWN]!r}{place}"
+    return found
 
 
 def log_of(probability: float) -> float:

@@ -7,6 +7,7 @@ import re
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 from answering import answered, put, requests, short, vllm
@@ -21,6 +22,8 @@ from refladder.errors import AnswersAwaitedError, DataError, UsageError
 from refladder.files.locks import locked_folder
 from refladder.records import Sampling
 
+NOTES = "reason", "note"
+PLACE = re.compile(r" \(custom_id '\w+', '[^']*answers[-\d]*\.jsonl:\d+'\)")
 DRAWN = Sampling(max_tokens=8, temperature=1.0, top_p=1.0, seed=3)
 
 
@@ -34,7 +37,14 @@ def through(folder, **options):
 
 
 def read(folder, number=3, **options):
-    return through(folder, **options).read_labels(questions(number), LABELS)
+    return without_places(through(folder, **options).read_labels(questions(number), LABELS))
+
+
+def without_places(readings):
+    return [
+        replace(each, **{name: PLACE.sub("", getattr(each, name) or "") or None for name in NOTES})
+        for each in readings
+    ]
 
 
 def awaited(folder, message="3 requests wait", number=3, **options):
@@ -65,7 +75,7 @@ def test_answers_of_a_file_are_read_like_those_of_a_server(folder, mode):
     lines = answered(folder)
     put(folder, [short(lines[0]) if mode == "sample" else lines[0], *lines[1:]])
     judge = through(folder, mode=mode)
-    assert judge.read_labels(questions(3), LABELS) == direct(mode=mode)
+    assert without_places(judge.read_labels(questions(3), LABELS)) == direct(mode=mode)
     assert judge.counts["requests"] == 3
     assert judge.counts["prompt tokens"] > 0
 
@@ -128,9 +138,10 @@ def test_what_is_answered_goes_to_the_store_and_the_rest_waits(folder, lines, tm
         judge = Stored(through(folder), store)
         with pytest.raises(AnswersAwaitedError, match=r"1 request waits .*; 0 new\)"):
             judge.read_labels(questions(3), LABELS)
-        assert store.count() == 2
+        # One of the two is read in part, and is read again, as a person may correct its line.
+        assert store.count() == 1
         put(folder, lines[2:], "answers-2.jsonl")
-        assert judge.read_labels(questions(3), LABELS) == direct()
+        assert without_places(judge.read_labels(questions(3), LABELS)) == direct()
 
 
 def test_fewer_answers_than_were_asked_for_are_used_and_the_rest_is_asked(folder):
@@ -230,7 +241,7 @@ def test_an_answer_that_comes_twice_is_counted_once(folder, lines, caplog):
     again[0]["response"]["body"] |= {"id": "another", "created": 2}
     put(folder, [*lines, *again])
     judge = through(folder)
-    assert judge.read_labels(questions(3), LABELS) == direct()
+    assert without_places(judge.read_labels(questions(3), LABELS)) == direct()
     assert judge.counts["requests"] == 3
     assert caplog.records == []
 

@@ -187,7 +187,8 @@ def test_an_answer_that_cannot_be_read_is_left_out_and_named(last, completion, s
     answer = all_rungs(60, "ABCD") + "\n" + last
     (row,) = scored(Stating(lambda *_: answer, **completion))
     assert row["worth_score"] is None
-    note = f"5 of 5 judgments unparsed: 1 of 1 answer unparsed: {said}"
+    word = "missing" if "note" in completion else "unparsed"
+    note = f"5 of 5 judgments unparsed: 1 of 1 answer {word}: {said}"
     assert row["worth_note"].startswith(note)
     if not completion:
         answers = [all_rungs(60), answer]
