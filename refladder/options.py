@@ -547,11 +547,10 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         answers=Option(
-            "Sample N answers per question instead of reading label probabilities. 0 = read "
-            "probabilities. stated: the judge sees all rungs in one prompt and writes its "
-            "probabilities; K averages K orders of the rungs. rating: the judge rates the text alone, "
-            "from 1 to 5; anchored: after the rungs as graded examples; with :stated, it writes the "
-            "probabilities; rating:together: of all dimensions in one answer.",
+            "How the judge answers. 0: label probabilities; N: N sampled answers. stated, stated:K: "
+            "percentages for all rungs, in K orders. rating: 1 to 5 for the text alone; anchored: "
+            "after the rungs as graded examples; rating:stated, anchored:stated, rating:together: "
+            "percentages of the ratings.",
             type=whole_number_or_word,
             default=0,
             metavar="N|MODE",

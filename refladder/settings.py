@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Context, Dimension, Link, Threshold
+    from refladder.records import Context, Dimension, Judgment, Link, Threshold
 
 # Default. A judge that gives its labels less probability than this would have answered something else.
 LEAST_MASS = 0.05
@@ -153,7 +153,8 @@ class ScoreSpec:
     `judge` is the name of a backend, an open one or a function. Judgments of the files `judgments_from` stand in its
     place. `columns` names the column of a field, and `context_id` is that of every row. `judgments` is the file that
     stores the judgments, None for none. `config` is written beside the output, with the signature of the scores. With
-    `is_part`, the table is one file of many: the judge has been checked, and no row needs a ladder.
+    `is_part`, the table is one file of many: the judge has been checked, no row needs a ladder, and the judge's ratings
+    of the rungs are `rung_judgments`.
     """
 
     asked: Scoring
@@ -166,6 +167,7 @@ class ScoreSpec:
     judgments: Path | None = None
     config: Mapping[str, Any] | None = None
     is_part: bool = False
+    rung_judgments: Sequence[Judgment] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -53,6 +53,36 @@ def test_direct_ratings_are_the_means_of_their_percentages(path):
         assert percent[row[f"{dimension}_whole"] - 1] == max(percent)
 
 
+@pytest.mark.parametrize(
+    "path", sorted(READINGS.glob("*-direct.jsonl")), ids=lambda path: path.stem
+)
+def test_recorded_judgments_give_the_means_of_the_percentages(path, tmp_path, monkeypatch):
+    dimension = path.name.split("-")[1]
+    (block,) = re.findall(
+        r"```python\n(.*?)```", (READINGS / "README.md").read_text("utf-8"), re.DOTALL
+    )
+    (tmp_path / "bench").symlink_to(READINGS.parent)
+    monkeypatch.chdir(tmp_path)
+    exec(block, {"name": path.stem})  # noqa: S102  the lines that the page shows
+    task = tmp_path / "task.toml"
+    task.write_text(
+        f'task = "open"\n[[dimensions]]\nname = "{dimension}"\ndescription = "Low to high."\n'
+    )
+    readings = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = [
+        {"context": "-", "context_id": reading["output_id"].rpartition("/")[0],
+         "output_id": reading["output_id"], "output": "-"}
+        for reading in readings
+    ]  # fmt: skip
+    scored = refladder.score(rows, ladders=task, judgments_from="percent.jsonl")
+    expected = [
+        sum(rating * share for rating, share in enumerate(reading["percent"], start=1))
+        / sum(reading["percent"])
+        for reading in readings
+    ]
+    assert [row[f"{dimension}_score"] for row in scored] == pytest.approx(expected)
+
+
 def numbers_and_words(text):
     """Return the numbers of a text, and the text without them."""
     number = r"-?\d+\.\d+"

@@ -560,7 +560,12 @@ def write_ladder_set(
     _write_contexts(folder, contexts, {each.id: each.digest for each in contexts})
     write_records(folder / "ladders.jsonl", ladders)
     _write_if_any(folder / "failures.jsonl", failures)
-    _write_if_any(folder / SET, [] if shared is None else [shared])
+    if shared is None:
+        throw_away(folder / SET)
+        return
+    keys = {name: value for name, value in json.loads(to_line(shared)).items() if value is not None}
+    with atomic(folder / SET) as stream:
+        stream.write(json.dumps(keys, separators=(",", ":")).encode() + b"\n")
 
 
 def _write_if_any(path: Path, records: Collection[object]) -> None:

@@ -10,6 +10,7 @@ from refladder.errors import DataError
 from refladder.files.folders import open_folder
 from refladder.files.streams import is_url, stamp_of
 from refladder.parsing import adapter
+from refladder.records import Judgment  # noqa: TC001  pydantic reads the annotation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +45,8 @@ class FolderRun:
     """The content of run.json: `settings` determine the scores, apart from the `judge`, whose `signature` counts.
 
     `scales` are the least and the greatest value of each column of scores and grades, once all files are scored.
-    The paths of input files are relative to `directory`.
+    The paths of input files are relative to `directory`. `rung_judgments` are the judge's ratings of the rungs, which all
+    files share.
     """
 
     schema: str = SCHEMA
@@ -56,6 +58,7 @@ class FolderRun:
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
     judge_check: list[dict[str, Any]] | None = None
     config: dict[str, Any] = field(default_factory=dict)
+    rung_judgments: list[Judgment] = field(default_factory=list)
 
 
 def stamp(path: str) -> str:

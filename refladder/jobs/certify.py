@@ -55,6 +55,7 @@ from refladder.statistics.correlation import correlate
 from refladder.statistics.davidson import davidson
 from refladder.statistics.graph import components
 from refladder.statistics.shares import share_intervals
+from refladder.statistics.surface import length_deviation, surface_accuracy, surface_counts
 from refladder.synth.checks import same_text
 from refladder.version import __version__
 
@@ -268,6 +269,7 @@ def _certificate(
                 "verdict": trust.worst(levels[name]),
                 "ladders": len(numbers),
                 **_counts([rows[number] for number in numbers]),
+                **(_surface_of(ladders, name) if ladders.anchors else {}),
                 "ties": ties,
                 "levels": [
                     {"level": level, "verdict": verdict, "strength": strength}
@@ -420,6 +422,16 @@ def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
         if checked[-1] not in {trust.REWRITE, trust.DROP}:
             settled[rung.level] = rung.text
     return checked
+
+
+def _surface_of(ladders: LadderSet, dimension: str) -> dict[str, float]:
+    """Return how much length and surface tell of the levels of a shared set; one anchor has too little for a rule."""
+    of_dimension = [each for (_, name), each in ladders.ladders.items() if name == dimension]
+    measures = {"length_deviation": length_deviation(np.stack([*map(lengths_of, of_dimension)]))}
+    if len(of_dimension) > 1:
+        counts = [[surface_counts(rung.text) for rung in each.rungs] for each in of_dimension]
+        measures["surface_accuracy"] = surface_accuracy(np.array(counts, dtype=np.float64))
+    return measures
 
 
 def lengths_of(ladder: Ladder) -> FloatArray:

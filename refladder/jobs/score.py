@@ -145,7 +145,7 @@ def open_set(asked: Scoring) -> LadderSet:
     ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else set_named(asked.ladders)
     if mode.needs_ladders and not ladders.ladders:
         raise UsageError(
-            f"{asked.ladders}: criteria without ladders, which {option('answers')} {mode.name} needs; build a set with "
+            f"{asked.ladders} has criteria and no ladders, which {option('answers')} {mode.name} needs; build a set with "
             f"`refladder build`, or rate texts by themselves with {option('answers')} rating"
         )
     known = [dimension.name for dimension in ladders.dimensions]
@@ -198,7 +198,9 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
             check_scored(spec, scorer.report.signature)
         checks: list[JudgeCheck] = []
         with (
-            JudgmentLog(spec.judgments, scorer.run, read_only=dry_run) as log,
+            JudgmentLog(
+                spec.judgments, scorer.run, read_only=dry_run, known=spec.rung_judgments
+            ) as log,
             open_items(
                 spec.tables,
                 prepared.mapped,

@@ -229,7 +229,12 @@ def _continued(
         if _differs(name, run.settings, before.settings)
     )
     if not others:
-        return replace(run, signature=before.signature, judge_check=before.judge_check)
+        return replace(
+            run,
+            signature=before.signature,
+            judge_check=before.judge_check,
+            rung_judgments=before.rung_judgments,
+        )
     if any(name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/")) for name in sizes):
         raise UsageError(
             f"{folder.address}: holds files of another run (other {', '.join(others)}); choose another folder, "
@@ -329,7 +334,11 @@ class _Driver:
                     worker = workers.idle.pop()
                     running[worker] = queue.popleft()
                     workers.put(
-                        worker, running[worker], self.run.signature, self.usd.get(worker, 0.0)
+                        worker,
+                        running[worker],
+                        self.run.signature,
+                        self.usd.get(worker, 0.0),
+                        self.run.rung_judgments,
                     )
                 ready = workers.wait(self._under_way)
                 if ready is None:
@@ -401,7 +410,10 @@ class _Driver:
             self.events.checked(self.checks)
             told = [asdict(check) for check in self.checks] or self.run.judge_check
             self.run = replace(
-                self.run, signature=self.run.signature or answer.signature, judge_check=told
+                self.run,
+                signature=self.run.signature or answer.signature,
+                judge_check=told,
+                rung_judgments=answer.rung_judgments,
             )
             # Only a judge of this signature may continue a killed run.
             _write(self.folder, self.run)

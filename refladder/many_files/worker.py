@@ -42,14 +42,14 @@ from refladder.students import first_pass
 from refladder.students.student import open_student
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from refladder.backends import Backend
     from refladder.events import Watch
     from refladder.files.folders import Folder
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import JudgeCheck, Progress
+    from refladder.records import JudgeCheck, Judgment, Progress
     from refladder.students.student import Student
 
 # Seconds between two messages about a file under way.
@@ -188,7 +188,10 @@ def _keep_lines(path: Path, number: int) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What a worker did: the counts of a file or the error, whether every other file would fail too, and the costs."""
+    """What a worker did: the counts of a file or the error, whether every other file would fail too, and the costs.
+
+    `rung_judgments` are the judge's ratings of the rungs, where no file was scored.
+    """
 
     counts: Counts | None = None
     signature: str = ""
@@ -197,6 +200,7 @@ class Answer:
     stops: bool = False
     spent: dict[str, float] = field(default_factory=dict)
     checks: list[JudgeCheck] = field(default_factory=list)
+    rung_judgments: list[Judgment] = field(default_factory=list)
 
 
 def _sendable(error: RefladderError) -> RefladderError:
@@ -243,12 +247,20 @@ class Worker:
             budget=self._budget,
         )
         self._opened = False
+        self._rung_judgments: list[Judgment] = []
         self._told: dict[str, float] = {}
 
-    def run(self, file: ScoredFile | None, signature: str | None, usd: float = 0.0) -> Answer:
+    def run(
+        self,
+        file: ScoredFile | None,
+        signature: str | None,
+        usd: float = 0.0,
+        rung_judgments: Sequence[Judgment] = (),
+    ) -> Answer:
         """Score a file; None only checks the judge. A failure is an answer too.
 
-        `signature` is that of the files before. `usd` is what a worker that died had spent of the budget.
+        `signature` is that of the files before, and `rung_judgments` their ratings of the rungs, which are not asked
+        again. `usd` is what a worker that died had spent of the budget.
         """
         counts: Counts | None = None
         error: RefladderError | None = None
@@ -256,8 +268,10 @@ class Worker:
         checks: list[JudgeCheck] = []
         own = ""
         try:
-            if not self._opened and self._budget is not None:
-                self._budget.spent = usd
+            if not self._opened:
+                self._rung_judgments = list(rung_judgments)
+                if self._budget is not None:
+                    self._budget.spent = usd
             own = self._signature
             self._opened = True
             self._compare(own, signature)
@@ -290,6 +304,7 @@ class Worker:
             stops=stops or (error is not None and file is None),
             spent=self._spent(),
             checks=checks,
+            rung_judgments=[] if file else self._rung_judgments,
         )
 
     def _compare(self, own: str, before: str | None) -> None:
@@ -358,7 +373,7 @@ class Worker:
         if self._student is not None:
             return self._student.signature
         scorer = self._scorer()
-        scorer.judge_rungs()
+        self._rung_judgments = scorer.judge_rungs(self._rung_judgments)
         return scorer.report.signature
 
     def _scored_when_free(self, file: ScoredFile) -> Counts:
@@ -392,6 +407,7 @@ class Worker:
             context_id=task.context_id,
             judgments=judgments,
             is_part=True,
+            rung_judgments=self._rung_judgments,
         )
         told = _Told(self._tell)
         if self._student is not None:

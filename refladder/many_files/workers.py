@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.context import SpawnProcess
 
-    from refladder.files.scored_folders import ScoredFile
     from refladder.many_files.worker import Answer
 
 # A file has failed after this many workers died with it.
@@ -76,13 +75,13 @@ class Processes:
         theirs.close()
         return process, ours
 
-    def put(self, worker: int, file: ScoredFile | None, signature: str | None, usd: float) -> None:
+    def put(self, worker: int, *asked: Any) -> None:
         """Give a file to a process."""
         pipe = self._running[worker][1]
         self._busy[pipe] = worker
         # The worker has died: `wait` says so.
         with suppress(OSError):
-            pipe.send((file, signature, usd))
+            pipe.send(asked)
 
     def wait(self, tell: Callable[[int, int], None]) -> tuple[int, Answer | None]:
         """Wait until a process is ready; `tell` is called with its number and how many rows of its file are done."""
@@ -230,9 +229,9 @@ class RayActors:
         self._actors[worker] = actor
         self._starting[actor.__ray_ready__.remote()] = worker
 
-    def put(self, worker: int, file: ScoredFile | None, signature: str | None, usd: float) -> None:
+    def put(self, worker: int, *asked: Any) -> None:
         """Give a file to an actor."""
-        self._answers[self._actors[worker].run.remote(file, signature, usd)] = worker
+        self._answers[self._actors[worker].run.remote(*asked)] = worker
 
     def wait(self, tell: Callable[[int, int], None]) -> tuple[int, Answer | None] | None:
         """Wait until an actor has started, or is done with its file; actors do not report how far they are."""

@@ -49,7 +49,7 @@ def score_table(
                 values[name] for name in (names.score, names.grade, names.spread)
             )
             placed = DASH if grade is None else f"{grade:.2f}"
-            cells += [DASH] * 3 if score is None else [f"{score:+.2f}", placed, f"{spread:.2f}"]
+            cells += [DASH] * 3 if score is None else [f"{score:.2f}", placed, f"{spread:.2f}"]
         if several:
             cells.append(number(values[overall_column(dimensions)], 2))
         rows.append([printable(short(text, _SCORED)), *cells])
@@ -80,12 +80,14 @@ def ladder_view(
     unscored = []
     for output in outputs:
         name = f"  {output['id']}"
-        if output["grade"] is None or output["score"] is None:
-            reason = f"not scored: {output['note'] or 'no reason given'}"
-            unscored.append((0.0, "", (DASH, "", DASH, name, reason)))
-            continue
         spread = "" if output["spread"] is None else f"{output['spread']:.2f}"
-        figures = (f"{output['grade']:.2f}", spread, f"{output['score']:+.2f}")
+        if output["grade"] is None or output["score"] is None:
+            reason = output["note"] or "no reason given"
+            if output["score"] is None:
+                spread, reason = "", f"not scored: {reason}"
+            unscored.append((0.0, "", (DASH, spread, number(output["score"], 2), name, reason)))
+            continue
+        figures = (f"{output['grade']:.2f}", spread, f"{output['score']:.2f}")
         text = short(output["text"], _ON_LADDER)
         lines.append((output["grade"], "bold", (*figures, name, text)))
     for _, style, cells in (*sorted(lines, key=lambda line: -line[0]), *unscored):

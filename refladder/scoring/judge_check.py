@@ -169,8 +169,7 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
         warnings.append(f"The judge is {_UNSHOWN} ({failed}); do not rely on its scores.")
     if too_few:
         warnings.append(
-            f"The judge is {_UNSHOWN} ({too_few}). It is not refused, because too few ladders have an answer that can "
-            "be read."
+            f"The judge is {_UNSHOWN} ({too_few}). It is not refused, because these are too few ladders."
         )
     if doubtful:
         warnings.append(
@@ -251,7 +250,8 @@ def _file(folder: Path | None, run: Run, groups: Sequence[Group]) -> Path | None
 def notice_of(scorer: LadderScorer) -> str:
     """Say what the judge check cannot show of a set in this mode; empty without such a limit."""
     if not scorer.ladders.ladders:
-        return f"{scorer.ladders.name}: criteria without rungs, so there is no judge check and no grade"
+        name = scorer.ladders.name.removeprefix("criteria:")
+        return f"{name} has criteria and no ladders, so there is no judge check and no grade"
     mode = scorer.mode.of_rungs(scorer.ladders)
     if mode.name == scorer.mode.name:
         return ""

@@ -54,7 +54,7 @@ from refladder.records import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from typing import IO
 
     from refladder.scoring.question import Question
@@ -170,10 +170,25 @@ def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
 
 
 class JudgmentLog:
-    """An open judgments file in canonical order; use it in a `with` block. Without a path nothing is stored."""
+    """An open judgments file in canonical order; use it in a `with` block. Without a path nothing is stored.
 
-    def __init__(self, path: Path | None, run: Run, *, read_only: bool = False) -> None:
+    Judgments that are `known` stand in the place of what the file holds, and their questions are never asked.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        run: Run,
+        *,
+        read_only: bool = False,
+        known: Iterable[Judgment] = (),
+    ) -> None:
         self.run = run
+        self._known = {
+            (judgment.key, judgment.comparison): judgment
+            for judgment in known
+            if judgment.recipe == run.recipe.digest
+        }
         self.reused = 0
         self._path = path
         self._read_only = read_only
@@ -303,17 +318,24 @@ class JudgmentLog:
         stored = self._next(questions)
         self._batch = []
         for kept, question in itertools.zip_longest(stored, questions):
-            early = self._early.get((question.key, question.comparison))
-            if kept is not None and early is not None and _is_better(early, kept):
-                self._better[question.key, question.comparison] = early
-                self._batch.append(early)
+            place = question.key, question.comparison
+            known = self._known.get(place)
+            other = known or self._early.get(place)
+            if kept is not None and other is not None and (known or _is_better(other, kept)):
+                if other != kept:
+                    self._better[place] = other
+                self._batch.append(other)
             else:
-                self._batch.append(kept or early)
+                self._batch.append(kept or other)
         self._placed = self._in_file = len(stored)
         self._waiting = deque(
             position
             for position, judgment in enumerate(self._batch)
-            if judgment is None or _is_read_again(judgment, free=free)
+            if judgment is None
+            or (
+                (judgment.key, judgment.comparison) not in self._known
+                and _is_read_again(judgment, free=free)
+            )
         )
         self.reused += len(questions) - len(self._waiting)
         return [questions[position] for position in self._waiting]

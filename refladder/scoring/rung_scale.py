@@ -50,11 +50,12 @@ class RungScale:
     @property
     def problem(self) -> str:
         """Say why ratings cannot be placed between the levels."""
-        if not any(rating is not None for rating in self.means):
+        known = [rating for rating in self.means if rating is not None]
+        if not known:
             return "the judge's ratings of the rungs are missing or unparsed"
         return (
-            f"the judge's mean ratings of the rungs rise by {self.rise:.2g} from the lowest level to the highest, less "
-            f"than {LEAST_RISE:g}"
+            f"the judge's mean rating is {known[0]:g} for the lowest level of the rungs and {known[-1]:g} for the "
+            f"highest, and a grade needs a rise of {LEAST_RISE:g}"
         )
 
     def grades(self, ratings: FloatArray, scale: tuple[float, float]) -> FloatArray:

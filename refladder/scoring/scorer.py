@@ -288,11 +288,17 @@ class LadderScorer:
             self._verdicts.take_rungs(judgments[:of_rungs])
         return Judged(items, groups, judgments[of_rungs:], blocks, reasons)
 
-    def judge_rungs(self) -> None:
-        """Ask what is asked about rungs before the first text, if that has not been done; nothing is stored."""
-        if self._rungs:
-            with JudgmentLog(None, self.run) as log:
-                self.judged((), log)
+    def judge_rungs(self, known: Sequence[Judgment] = ()) -> list[Judgment]:
+        """Ask what is asked about rungs before the first text, if that has not been done; nothing is stored.
+
+        Return the judgments, also those that are `known`, which are not asked.
+        """
+        if not self._rungs:
+            return []
+        questions = list(itertools.chain(*self._rungs))
+        with JudgmentLog(None, self.run, known=known) as log:
+            self.judged((), log)
+            return log.answers(questions)
 
     def scores(self, judged: Judged) -> list[tuple[Score, ...]]:
         """Turn the judgments of a batch into scores, and add them to `report`."""

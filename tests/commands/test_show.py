@@ -63,3 +63,10 @@ def test_scores_may_lack_notes_and_must_be_numbers(command, fails, tmp_path):
     assert fails(2, f"{SHOW} {path}") == (
         f"refladder: {path}:1: column 'coherence_grade' must be a finite number or empty, found 'good'\n"
     )
+
+
+def test_a_text_with_a_score_and_no_grade_shows_its_score_and_why(command, tmp_path):
+    row = {**ROW, "coherence_grade": None, "coherence_note": "no grade: a reason"}
+    shown = command(f"{SHOW} {write_lines(tmp_path / 'rated.jsonl', [row])}").out
+    assert re.search(r"2\.00 +\S+ +no grade: a reason", shown)
+    assert "not scored" not in shown

@@ -33,7 +33,16 @@ from refladder.files.jsonl import (
     write_json,
     write_records,
 )
-from refladder.records import SCHEMAS, Dimension, Judgment, LinkedColumn, Look, Rating, Threshold
+from refladder.records import (
+    SCHEMAS,
+    Dimension,
+    Judgment,
+    LinkedColumn,
+    Look,
+    Rating,
+    Shared,
+    Threshold,
+)
 
 SIMPLE = {
     str: st.text(st.characters(codec="utf-8"), max_size=8),
@@ -52,6 +61,7 @@ LIMITED = {
     LinkedColumn: dict.fromkeys(("scores", "values", "least", "most"), st.just((1.0, 2.5))),
     Look: {"column": st.just("a")},
     Threshold: {"column": st.just("a")},
+    Shared: {"scoring": st.one_of(st.just(1), st.none())},  # there is at least one anchor
 }
 
 

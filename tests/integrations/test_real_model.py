@@ -192,6 +192,24 @@ def test_readings_are_those_of_a_plain_loop_and_the_prefix_gives_the_labels_most
     assert min(masses['Answer: "']) > 0.3
 
 
+def test_a_rating_is_the_expectation_of_a_plain_loop(opened, alone, ladders_of):
+    judge = Watched(opened)
+    rows = refladder.score(
+        ROWS[:3], ladders=ladders_of(2), judge=judge, answers="rating", any_judge=True
+    )
+    tokenizer = opened.opened.tokenizer
+    # The rows are asked last, after the check and the rungs.
+    for row, (prompt, _) in zip(rows, judge.seen[-3:], strict=True):
+        assert prompt.slots["target"] == row["output"]
+        digits = [0.0] * 5
+        # A digit counts after a space too.
+        for labels in ("12345", [f" {digit}" for digit in "12345"]):
+            read = plain_readings(alone, tokenizer, prompt.text, labels, prompt.prefix)
+            digits = [share + math.exp(value) for share, value in zip(digits, read, strict=True)]
+        mean = sum(rating * share for rating, share in enumerate(digits, 1)) / sum(digits)
+        assert row["clarity_score"] == pytest.approx(mean, abs=5e-5)
+
+
 def test_the_server_of_llama_cpp_reads_what_hf_reads(opened, ladders_of, tmp_path):
     pytest.importorskip(
         "xllamacpp", reason="xllamacpp is not installed; run make test-integrations"

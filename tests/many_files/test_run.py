@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import os
 import shutil
 import signal
 from contextlib import suppress
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -16,12 +18,14 @@ from scored_folders import RUNGS, Inline, leftovers, scored, split, worker_of
 from slow_judge import installed
 from waiting import HANG, until
 
+from refladder.backends.builtin import Builtin
 from refladder.commands.main import run as run_command
 from refladder.errors import DataError
 from refladder.files.folders import open_folder
 from refladder.files.locks import has_ended
 from refladder.files.scored_folders import stamp
 from refladder.many_files.run import list_files, merged
+from refladder.records import IMPOSSIBLE, LabelReading
 from refladder.scoring.score_report import ScoreReport
 
 LADDERS = "--ladders demo/story --dimension coherence"
@@ -110,6 +114,53 @@ def test_a_folder_holds_the_rows_of_one_process_and_readers_take_it(
     again = json.loads(command(f"{line} --json").out)
     counts = {"files": 6, "reused": 6, "missing": 0, "rows": 240, "scored": 240, "unscored": 0}
     assert again["files"] == counts
+
+
+@pytest.mark.usefixtures("inline")
+def test_files_share_the_ratings_of_the_rungs_of_a_judge_that_says_another_thing_each_time(
+    command, inputs, tmp_path, monkeypatch
+):
+    draws, asked = np.random.default_rng(0), []
+
+    def read_labels(_judge, prompts, labels):
+        assert list(labels) == ["1", "2", "3", "4", "5"]
+        asked.extend(prompts)
+        readings = []
+        for prompt in prompts:
+            # Longer texts are better, with noise; 2 of 3 digits are possible.
+            high = min(len(prompt.slots["target"]) / 1000, 0.9) + draws.uniform(0, 0.1)
+            shares = [math.log(each) for each in (1 - high, high)]
+            logprobs = (shares[0], *[IMPOSSIBLE] * 3, shares[1])
+            readings.append(LabelReading(logprobs=logprobs, mass=1.0))
+        # The first rung that is rated is unparsed; it is not asked again for each file.
+        if 24 in range(len(asked) - len(prompts), len(asked)):
+            readings[24 - len(asked)] = LabelReading(reason="mumbled")
+        return readings
+
+    monkeypatch.setattr(Builtin, "read_labels", read_labels)
+    out = tmp_path / "out"
+    line = f"score {inputs} {LADDERS} --answers rating --any-judge --out {out}"
+    assert command(line).code == 0
+    # The best and the worst rung of 12 ladders, the five of each, and the rows.
+    assert len(asked) == 24 + 60 + 240
+    run = run_of(out)
+    assert len(run["rung_judgments"]) == 60
+    rows = [json.loads(line) for line in scored(out).splitlines()]
+    assert {row["signature"] for row in rows} == {run["signature"]}
+    assert "|rungs:" in run["signature"]
+    assert None not in {row["coherence_grade"] for row in rows}
+    of_rungs = {
+        b"".join(path.read_bytes().splitlines()[1:61]) for path in (out / "judgments").iterdir()
+    }
+    assert len(of_rungs) == 1
+    again = [json.loads(line) for line in command(f"rescore {out}").out.splitlines()]
+    assert [row["coherence_grade"] for row in again] == [row["coherence_grade"] for row in rows]
+    # A file that is scored later has them too.
+    for path in ("03.jsonl", "judgments/03.jsonl"):
+        (out / path).unlink()
+    assert command(line).code == 0
+    assert len(asked) == 24 + 60 + 240 + 40
+    assert run_of(out)["signature"] == run["signature"]
 
 
 @pytest.mark.usefixtures("inline")

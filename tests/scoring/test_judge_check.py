@@ -206,7 +206,7 @@ def test_few_ladders_are_no_proof_and_fewer_than_five_refuse_no_judge(said):
     assert "The judge check is no proof (coherence 11 of 11 ladders)" in messages
     with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
         said(until_story("story-05"), Rehearsed(LOSS, WIN), **ONE)
-    few = "It is not refused, because too few ladders have an answer that can be read."
+    few = "It is not refused, because these are too few ladders."
     # 0 of 4 ends at .490, 2.5 of 5 at .823 (scipy)
     told = said(until_story("story-04"), Rehearsed(LOSS, WIN), **ONE)
     assert f"The judge is {UNSHOWN} (coherence 0 of 4 ladders). {few}" in told

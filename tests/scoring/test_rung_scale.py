@@ -45,9 +45,12 @@ def test_neighbours_out_of_order_are_one_knot():
     [
         (
             (3.0, 3.1, 3.2, 3.3, 3.4),
-            "rise by 0.4 from the lowest level to the highest, less than 0.5",
+            "is 3 for the lowest level of the rungs and 3.4 for the highest, and a grade needs a rise of 0.5",
         ),
-        ((5.0, 4.0, 3.0), "rise by -2 from the lowest level to the highest, less than 0.5"),
+        (
+            (5.0, 4.0, 3.0),
+            "is 5 for the lowest level of the rungs and 3 for the highest, and a grade needs a rise of 0.5",
+        ),
         ((None, None), "the judge's ratings of the rungs are missing or unparsed"),
         ((), "the judge's ratings of the rungs are missing or unparsed"),
     ],

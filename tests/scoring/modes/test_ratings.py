@@ -320,7 +320,10 @@ def test_rungs_that_a_judge_rates_all_alike_give_no_grade_and_a_warning(caplog):
     judge = Rater(rated=lambda text: quality_of(text) if "text t" in text else 3.0)
     (row,) = scored(judge, "rating", rows=rows_of(4.0), any_judge=True)
     assert (row["clarity_score"], row["clarity_grade"]) == (pytest.approx(4.0), None)
-    why = "the judge's mean ratings of the rungs rise by 0 from the lowest level to the highest, less than 0.5"
+    why = (
+        "the judge's mean rating is 3 for the lowest level of the rungs and 3 for the highest, and a grade needs a rise "
+        "of 0.5"
+    )
     assert row["clarity_note"] == f"no grade: {why}"
     assert f"No grade on clarity: {why}." in caplog.text
     assert "|rungs:" not in row["signature"]
@@ -386,10 +389,14 @@ def test_criteria_without_rungs_have_scores_and_no_grades(tmp_path, caplog):
     assert (row["clarity_score"], row["clarity_grade"]) == (pytest.approx(2.5), None)
     assert row["clarity_note"] is None
     assert row["signature"].startswith("ladders:criteria:task.toml@")
-    assert "criteria without rungs, so there is no judge check and no grade" in caplog.text
+    assert (
+        "task.toml has criteria and no ladders, so there is no judge check and no grade"
+        in caplog.text
+    )
     for answers in ("0", "stated", "anchored"):
         with pytest.raises(
-            UsageError, match=rf"task.toml: criteria without ladders, which answers {answers} needs"
+            UsageError,
+            match=rf"task.toml has criteria and no ladders, which answers {answers} needs",
         ):
             scored(judge, answers, path)
 
