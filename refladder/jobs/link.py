@@ -104,6 +104,11 @@ def _read(path: Path, scale: Scale) -> _Judged:
         raise DataError(
             f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote"
         )
+    if run.rates:
+        raise DataError(
+            f"{path}: ratings ({option('answers')} {run.mode}), and a link is made of comparisons with rungs; name a file "
+            f"that `refladder score` wrote without such {option('answers')}"
+        )
     outcomes = outcomes_of(run)
     rungs = _rungs(run)
     keys: dict[tuple[str, str, str], dict[tuple[str, str], str]] = {}

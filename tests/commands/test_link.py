@@ -55,6 +55,16 @@ def test_missing_scores_are_none_and_counted(judged, caplog):
     assert "72 rows, 1 score missing; 720 judgments (720 reused, 1 unparsed)" in caplog.text
 
 
+def test_judgments_that_are_ratings_make_no_link(judged, tmp_path):
+    rows = [{"context_id": "story-01", "output": "A keeper reads a letter."}]
+    scored = tmp_path / "rated.jsonl"
+    refladder.score(rows, ladders="demo/story", answers="rating", out=scored)
+    with pytest.raises(
+        DataError, match=r"rated.*: ratings \(.*answers rating\), and a link is made of compar"
+    ):
+        refladder.link(f"{scored}.judgments.jsonl", to=judged[1])
+
+
 def test_a_link_maps_what_filter_compares_and_rescore_adds_columns(judged, record):
     assert record.columns[0].slope == pytest.approx(2.0, rel=0.05)  # twice the log-odds
     linked = refladder.rescore(judged[0], link=record)
