@@ -265,8 +265,8 @@ def section(
         "",
         (
             "Spearman with people (within contexts, pooled), and a cut-off carried over: the lowest with precision of "
-            f"{PRECISION:g} on {min(LABELS, len(texts))} labels under the first neutral judge; a text is good above the median of "
-            "the sample. Precision, and in brackets the share of texts kept."
+            f"{PRECISION:g} on {min(LABELS, len(texts))} labels under the first neutral judge; a text is good above the median "
+            "of the sample. Precision, and in brackets the share of texts kept."
         ),
         "",
         "| way | measure | " + " | ".join(JUDGES) + " |",
