@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import functools
+import gzip
 import hashlib
 import itertools
 import re
+import shutil
 from pathlib import Path
 
 import pytest
+from doubles import Double
 
 from refladder.backends import connect
 from refladder.files.ladder_sets import find_folder, load_ladders, published_names
 from refladder.jobs.certify import certify, lengths_of, open_asker
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.methods.ladder import ladders_for
+from refladder.scoring.judgment_file import read_judgments
+from refladder.settings import Asking
 from refladder.statistics.certificate import length_climbs
 
 # Name to digest of the files that scores depend on. A shipped set never changes: better texts are a set of a new name,
@@ -22,6 +27,7 @@ from refladder.statistics.certificate import length_climbs
 DIGESTS = {
     "general/document": "543ba80a8e32c69e",
     "general/reply": "eb98160d288a1579",
+    "general/reply-2": "d8b5480f8f24374e",
     "general/story": "c6ac981dc3d2b78a",
     "general/summary": "6b2a8de08bf6a761",
 }
@@ -32,6 +38,8 @@ SERVES = {
     "general/story": {"story"},
     "general/document": {"document"},
 }
+# Sets of twelve anchors.
+SECOND = {"general/reply-2"}
 GENERAL = [name for name in published_names() if name.startswith("general/")]
 OF_BENCHMARKS = [name for name in published_names() if name in BENCHMARKS]
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -104,18 +112,42 @@ def test_every_general_set_is_the_one_that_was_shipped():
 
 
 @pytest.mark.parametrize("name", GENERAL)
-def test_a_general_set_has_three_anchors_of_five_rungs_on_four_criteria(name):
+def test_a_general_set_has_anchors_of_five_rungs_on_four_criteria(name):
     opened = load_ladders(name)
-    assert (len(opened.anchors), opened.rungs, len(opened.dimensions)) == (3, 5, 4)
-    assert len(opened.ladders) == 3 * 4
+    anchors = 12 if name in SECOND else 3
+    assert (len(opened.anchors), opened.rungs, len(opened.dimensions)) == (anchors, 5, 4)
+    assert len(opened.ladders) == anchors * 4
     assert not opened.failures
     assert set(opened.tasks) == SERVES[re.sub(r"-\d+$", "", name)]
-    assert (
-        len({rung.text for ladder in opened.ladders.values() for rung in ladder.rungs}) == 3 * 4 * 5
-    )
+    rungs = {rung.text for ladder in opened.ladders.values() for rung in ladder.rungs}
+    assert len(rungs) == anchors * 4 * 5
 
 
-@pytest.mark.parametrize("name", GENERAL)
+@pytest.mark.parametrize("name", SECOND)
+def test_length_and_surface_tell_little_of_the_levels(name):
+    certificate = load_ladders(name).certificate
+    for dimension in certificate["dimensions"]:
+        assert dimension["length_deviation"] <= 0.15
+        assert dimension["surface_accuracy"] <= 36 / 48
+
+
+@pytest.mark.parametrize("name", SECOND)
+def test_the_judgments_beside_a_certificate_give_it_again(name, tmp_path):
+    shutil.copytree(find_folder(name), tmp_path / "set")
+    shipped = load_ladders(name).certificate
+    judgments = tmp_path / "set" / "certificate.judgments.jsonl"
+    judgments.write_bytes(gzip.decompress(Path(f"{judgments}.gz").read_bytes()))
+    run, _ = read_judgments(judgments)
+
+    class Recorded(Double):
+        fingerprint, answering = run.recipe.backend, run.recipe.sampling
+
+    opened = load_ladders(str(tmp_path / "set"), certified=False)
+    asking = Asking(judgments=judgments, answers="stated")
+    assert certify(opened, open_asker(opened, Recorded(), asking)) == shipped
+
+
+@pytest.mark.parametrize("name", sorted(set(GENERAL) - SECOND))
 def test_no_rule_of_length_or_surface_orders_a_ladder(name):
     opened = load_ladders(name)
     assert opened.certificate is not None

@@ -38,6 +38,12 @@ class FromTable(click.Parameter):
 
     declared: Option
 
+    def process_value(self, ctx: click.Context, value: Any) -> Any:
+        """Refuse an empty path to write, which would mean the working directory."""
+        if value == "" and self.declared.writes:
+            raise click.BadParameter("the path is empty; name a file or folder", ctx, self)
+        return super().process_value(ctx, value)
+
 
 class _Option(FromTable, click.Option):
     pass

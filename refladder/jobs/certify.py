@@ -425,7 +425,7 @@ def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
 
 
 def _surface_of(ladders: LadderSet, dimension: str) -> dict[str, float]:
-    """Return how much length and surface tell of the levels of a shared set; one anchor has too little for a rule."""
+    """Return how well length and surface predict the levels of a shared set; one anchor is too little for a rule."""
     of_dimension = [each for (_, name), each in ladders.ladders.items() if name == dimension]
     measures = {"length_deviation": length_deviation(np.stack([*map(lengths_of, of_dimension)]))}
     if len(of_dimension) > 1:

@@ -17,6 +17,7 @@ from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.jobs.evaluation_results import Evaluation, Evaluations, write_evaluation
 from refladder.jobs.recorded_judgments import check_recorded, default_method
+from refladder.jobs.score import with_anchors
 from refladder.methods.contract import LADDER, MethodSettings
 from refladder.methods.ladder import ladders_for
 from refladder.methods.method_runs import rehearse_methods, run_methods, scored_methods
@@ -228,11 +229,8 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[EvaluatedPart], l
         its = replace(asked, ladders=its_ladders or asked.ladders)
         if its.work is not None and len(names) > 1:
             its = replace(its, work=its.work / file_stems(names)[benchmark.name])
-        opened = None
-        if its.ladders is not None and LADDER in spec.methods:
-            opened = (
-                its.ladders if isinstance(its.ladders, LadderSet) else load_ladders(its.ladders)
-            )
+        opened = _opened_set(its, spec.methods)
+        if opened is not None:
             its = replace(its, ladders=opened)
             ladders_for(benchmark, dimensions if spec.dimensions_named else (), opened)
         if recorded is not None:
@@ -248,6 +246,20 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[EvaluatedPart], l
     for each in parts:
         check_evaluation(each.benchmark, each.dimensions, spec.methods, others, spec.protocol)
     return parts, others
+
+
+def _opened_set(settings: MethodSettings, methods: Sequence[str]) -> LadderSet | None:
+    """Open the ladder set of method `ladder`, with the anchors that score; None if it is not run or names none."""
+    named = settings.ladders
+    if named is None or LADDER not in methods:
+        if settings.anchors is not None:
+            raise UsageError(
+                f"{option('anchors')} is for method {LADDER!r} with a shared set; name the set with {option('ladders')} "
+                "SET, or leave it out"
+            )
+        return None
+    opened = named if isinstance(named, LadderSet) else load_ladders(named)
+    return opened if settings.anchors is None else with_anchors(opened, settings.anchors)
 
 
 def _covered(

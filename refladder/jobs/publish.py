@@ -183,7 +183,7 @@ def _send(publisher: hub.Publisher, staged: Staged, asked: Publishing) -> Public
         if tag is not None and tag in head.tags:
             before, now = head.manifest, current.facts.manifest
             if (head.tags[tag], head.card) == (head.commit, card) and before == now:
-                # The same command again: all is there.
+                # The same command again: nothing is left to publish.
                 commit, removed = head.commit, []
                 break
             raise UsageError(

@@ -349,7 +349,8 @@ class _Driver:
                 if answer is not None:
                     self._take(worker, file, answer)
                 elif file is None:
-                    queue.appendleft(self._has_died_opening())
+                    self._has_died_opening()
+                    queue.appendleft(None)
                 elif self._has_died(file):
                     queue.appendleft(file)
         finally:

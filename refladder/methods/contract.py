@@ -180,7 +180,8 @@ class MethodSettings:
     """Settings that all methods of a run share.
 
     `writer` opens the backend that writes (ladders, prompts); if it is None, the judge writes. `ladders` is an existing
-    set, or its name or folder. `orders` is 1, or 2 to ask every pair of the ladder in both orders. `prompts` is the
+    set, or its name or folder; of a shared set, the first `anchors` score, or if it is None those that the set names.
+    `orders` is 1, or 2 to ask every pair of the ladder in both orders. `prompts` is the
     user's folder of templates. A judgment whose label mass is below `least_mass` is unparsed. `work` is the folder where
     a method keeps its judgments, in files of its own name, to resume from.
 
@@ -208,6 +209,7 @@ class MethodSettings:
     budget: int | None = None
     selection: str = "symmetric"
     answers: int | str = 0
+    anchors: int | None = None
     shared: SharedAnswers = field(default_factory=SharedAnswers)
     prompts: Path | None = None
     work: Path | None = None

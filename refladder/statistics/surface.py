@@ -1,4 +1,4 @@
-"""Surface of ladders: whether length or counts of signs tell the level of a rung."""
+"""Surface of ladders: how well length or counts of signs predict the level of a rung."""
 
 from __future__ import annotations
 

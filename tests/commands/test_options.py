@@ -55,6 +55,13 @@ def test_version(command):
     assert re.fullmatch(r"refladder, version \d+\.\d+\.\d+\n", command("--version").out)
 
 
+@pytest.mark.parametrize("line", ["score t.jsonl --ladders demo/story", "build t.jsonl"])
+def test_an_empty_path_to_write_is_refused(command, line):
+    done = command(*line.split(), "--out", "")
+    assert done.code == 2
+    assert "Invalid value for '--out': the path is empty; name a file or folder" in done.err
+
+
 @pytest.fixture
 def config(tmp_path):
     """Write a configuration file; return its path."""

@@ -332,7 +332,8 @@ def test_what_was_downloaded_is_a_folder_to_score_with_and_to_publish(built, com
     assert len({each.digest for each in opened}) == 1
 
 
-def test_the_same_command_with_its_tag_publishes_nothing_new(hub, built, command):
+@pytest.mark.usefixtures("hub")
+def test_the_same_command_with_its_tag_publishes_nothing_new(built, command):
     arguments = "publish", built(), "me/mine", "--licence", "cc0-1.0", "--tag", "v1"
     first, again = address_of(command(*arguments)), address_of(command(*arguments))
     assert first == again

@@ -36,7 +36,7 @@ from refladder.engine.sampling import (
 )
 from refladder.engine.self_check import choose_strategy
 from refladder.engine.trie import build_trie
-from refladder.errors import UsageError
+from refladder.errors import UsageError, option
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
@@ -396,6 +396,10 @@ class TransformersBackend(Streaming):
         # None is no limit.
         most = self._longest
         if most is not None and not self.opened.encoder_decoder:
+            if new >= most:
+                raise UsageError(
+                    f"{option('max-tokens')} {new:,}: {self.opened.name} takes {most:,} tokens with the prompt; give fewer"
+                )
             most -= new
         for first in range(0, len(prompts), _GROUP):
             group = prompts[first : first + _GROUP]

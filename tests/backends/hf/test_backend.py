@@ -11,6 +11,7 @@ from hf_unit import ARTICLE, LABELS, OUTPUTS, RUNGS, compare
 from refladder.backends import connect
 from refladder.engine import causal, self_check
 from refladder.engine.causal import STRATEGIES
+from refladder.errors import UsageError
 from refladder.records import Sampling
 
 torch = pytest.importorskip("torch")
@@ -239,6 +240,13 @@ def test_tokens_sent_are_those_of_whole_prompts_and_tokens_run_share_what_is_com
     backend.write(prompts[:2], Sampling(max_tokens=3, temperature=0.0))
     assert backend.tokens_sent == sum(lengths) + sum(lengths[:2])
     assert backend.tokens_run == read + sum(lengths[:2])
+
+
+def test_more_new_tokens_than_the_model_takes_are_refused(folder, prompts):
+    backend = connect(f"hf:{folder('llama')}", dtype="float32")
+    message = r"--max-tokens 100,000: \S+ takes [\d,]+ tokens with the prompt; give fewer"
+    with pytest.raises(UsageError, match=message):
+        backend.write(prompts[:1], Sampling(max_tokens=100_000))
 
 
 def test_a_model_that_does_not_follow_the_prompt_is_reported_once(folder, prompts, caplog):

@@ -20,6 +20,7 @@ from refladder.errors import (
     UsageError,
 )
 from refladder.files.ladder_sets import ladder_set
+from refladder.methods.contract import MethodSettings
 from refladder.records import (
     IMPOSSIBLE,
     Completion,
@@ -370,6 +371,43 @@ def test_the_rungs_of_the_first_anchors_give_the_grades():
         scored(judge, "rating", made(shared=False), anchors=1)
     with pytest.raises(UsageError, match="anchors 4: made has 3 anchors; give 1 to 3"):
         scored(judge, "rating", anchors=4)
+
+
+RATED = [
+    {"context": f"Question {name}?", "output": text_of(quality, f"t{name}"), "clarity": quality}
+    for name in "xyz"
+    for quality in (1, 3, 5)
+]
+
+
+@pytest.mark.parametrize(("answers", "times"), [(0, len(RATED)), ("rating", 1)])
+def test_the_first_anchors_score_in_an_evaluation_too(answers, times):
+    class Judge(Rater):
+        def read_labels(self, prompts, labels):
+            if len(labels) == 5:
+                return super().read_labels(prompts, labels)
+            self.prompts += prompts
+            return [LabelReading(logprobs=(0.0, IMPOSSIBLE, IMPOSSIBLE), mass=1.0) for _ in prompts]
+
+    asked = {}
+    for anchors in (1, 3):
+        judge = Judge()
+        settings = MethodSettings(answers=answers, anchors=anchors)
+        refladder.evaluate(RATED, ladders=made(), judge=judge, settings=settings)
+        asked[anchors] = len(judge.prompts)
+    # The 5 rungs of 2 more anchors: against each text, or rated once.
+    assert asked[3] - asked[1] == 2 * 5 * times
+
+
+def test_anchors_of_an_evaluation_need_a_set():
+    message = "^--anchors is for method 'ladder' with a shared set; name the set with ladders SET"
+    with pytest.raises(UsageError, match=message):
+        refladder.evaluate(
+            "demo/story",
+            ladders="demo/story",
+            methods=["win-ratio"],
+            settings=MethodSettings(anchors=1),
+        )
 
 
 TASK = """task = "open"

@@ -1,0 +1,351 @@
+"""Compute from recorded readings how far scores move between judges of different temperament; no model is asked.
+
+python bench/stays.py ../shared/data     # a folder with the public releases; writes bench/results/stays.md
+python bench/stays.py ../shared/data --figure docs/explanation/stays.svg
+
+The plan of the study is bench/stays/plan.md, and the readings are bench/readings/stays-*.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.stats import spearmanr
+
+import refladder
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+HERE = Path(__file__).parent
+READINGS = HERE / "readings"
+# Sample, dimension, file of its release.
+SAMPLES = (
+    ("topicalchat", "engagingness", "topicalchat_usr/tc_usr_data.json"),
+    ("summeval", "coherence", "summeval/model_annotations.aligned.paired.jsonl.gz"),
+)
+WAYS = {"stated": "ladder", "rating": "rating", "placed": "placed", "anchored": "anchored"}
+JUDGES = ("neutral1", "neutral2", "strict", "lenient", "crowd")
+# Pairs of judges in the table; the first is the zero line.
+PAIRS = (
+    ("neutral1", "neutral2"),
+    ("strict", "lenient"),
+    ("neutral1", "strict"),
+    ("neutral1", "lenient"),
+    ("neutral1", "crowd"),
+)
+RESAMPLES = 10_000
+DECILES = np.arange(1, 10) / 10
+# Labels and precision of the cut-off that is carried over.
+LABELS, PRECISION = 40, 0.8
+
+
+class Cell(NamedTuple):
+    """The scores of one way and judge, in the order of the texts, and the mean ratings of the rungs if it has any."""
+
+    scores: Floats
+    rungs: tuple[float, ...] = ()
+
+
+def lines_of(name: str) -> list[dict[str, Any]]:
+    """Read the readings of a cell."""
+    return [json.loads(line) for line in (READINGS / f"{name}.jsonl").read_text().splitlines()]
+
+
+def ladder_score(percent: list[float]) -> float:
+    """Return the ladder score: the sum over levels of level * (p(win) - p(loss)), from p(win) in percent."""
+    return sum(level * (2 * share / 100 - 1) for level, share in enumerate(percent, start=1))
+
+
+def expected_rating(percent: list[float]) -> float:
+    """Return the mean of a rating from its percentages."""
+    return float(np.average([1, 2, 3, 4, 5], weights=percent))
+
+
+def placed(ratings: Floats, rungs: tuple[float, ...]) -> Floats:
+    """Place ratings on the judge's mean ratings of the rungs: rungs beaten, linear between pooled means.
+
+    A rating at the mean of level l counts as l - 1/2 rungs beaten; the slope of the last step goes on to 0 and N.
+    """
+    levels, means, weights = [], [], []
+    for level, mean in enumerate(rungs, start=1):
+        levels.append(float(level))
+        means.append(mean)
+        weights.append(1)
+        while len(means) > 1 and means[-2] >= means[-1]:
+            first, second = weights[-2], weights[-1]
+            for values in (levels, means):
+                last = values.pop()
+                values[-1] = (values[-1] * first + last * second) / (first + second)
+            weights[-2:] = [first + second]
+    beaten = np.interp(ratings, means, np.array(levels) - 0.5)
+    below = (levels[1] - levels[0]) / (means[1] - means[0])
+    above = (levels[-1] - levels[-2]) / (means[-1] - means[-2])
+    beaten = np.where(ratings < means[0], levels[0] - 0.5 - below * (means[0] - ratings), beaten)
+    beaten = np.where(ratings > means[-1], levels[-1] - 0.5 + above * (ratings - means[-1]), beaten)
+    return np.clip(beaten, 0, len(rungs))
+
+
+def cells_of(sample: str) -> tuple[list[str], dict[tuple[str, str], Cell]]:
+    """Return the ids of the texts of a sample, and the cell of each way and judge that was read."""
+    cells = {}
+    texts: list[str] = []
+    for way in ("stated", "rating", "anchored"):
+        for judge in JUDGES:
+            if not (READINGS / f"stays-{sample}-{way}-{judge}.jsonl").exists():
+                continue
+            rows = lines_of(f"stays-{sample}-{way}-{judge}")
+            score = ladder_score if way == "stated" else expected_rating
+            of_texts = {
+                row["output_id"]: score(row["percent"]) for row in rows if "level" not in row
+            }
+            texts = texts or sorted(of_texts)
+            scores = np.array([of_texts[text] for text in texts])
+            cells[way, judge] = Cell(scores)
+            if way == "rating":
+                of_rungs = [[] for _ in range(5)]
+                for row in rows:
+                    if "level" in row:
+                        of_rungs[row["level"] - 1].append(expected_rating(row["percent"]))
+                means = tuple(float(np.mean(each)) for each in of_rungs)
+                cells["placed", judge] = Cell(placed(scores, means), means)
+    return texts, cells
+
+
+def shift(first: Floats, second: Floats) -> float:
+    """Return the difference of the means over the root mean of the two variances."""
+    spread = np.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
+    return float((second.mean() - first.mean()) / spread)
+
+
+def changed(first: Floats, second: Floats, cuts: Floats) -> float:
+    """Return the mean share of texts that are on the other side of a cut-off."""
+    return float(np.mean([np.mean((first >= cut) != (second >= cut)) for cut in cuts]))
+
+
+def changed_at_best(first: Floats, second: Floats, cuts: Floats) -> float:
+    """Return the same share if each cut-off of the second judge is the one that changes the fewest decisions."""
+    candidates = [*np.unique(second), np.inf]
+    return float(
+        np.mean(
+            [
+                min(np.mean((first >= cut) != (second >= other)) for other in candidates)
+                for cut in cuts
+            ]
+        )
+    )
+
+
+def agreement(scores: Floats, people: Floats, contexts: Floats) -> tuple[float, float]:
+    """Return Spearman's correlation with people: the mean within contexts with different ratings, and pooled."""
+    within = [
+        spearmanr(scores[contexts == context], people[contexts == context]).statistic
+        for context in np.unique(contexts)
+        if len(set(people[contexts == context])) > 1 and len(set(scores[contexts == context])) > 1
+    ]
+    return float(np.mean(within)), float(spearmanr(scores, people).statistic)
+
+
+def carried(cells: dict[tuple[str, str], Cell], way: str, good: NDArray[np.bool_]) -> list[str]:
+    """Return precision and share kept of each judge at the lowest cut-off of the first that is precise on its labels."""
+    first = cells[way, "neutral1"].scores
+    labelled = np.random.default_rng(0).permutation(len(first))[: min(LABELS, len(first))]
+    passing = (
+        [
+            cut
+            for cut in np.unique(first)
+            if good[labelled][first[labelled] >= cut].mean() >= PRECISION
+        ]
+        if good.any()
+        else []
+    )
+    if not passing:
+        return ["none"] * len(JUDGES)
+    shown = []
+    for judge in JUDGES:
+        kept = cells[way, judge].scores >= passing[0]
+        precision = f"{good[kept].mean():.2f}" if kept.any() else "-"
+        shown.append(f"{precision} ({kept.mean():.2f})")
+    return shown
+
+
+def resampled(contexts: Floats, draws: int) -> list[NDArray[np.int64]]:
+    """Return the rows of bootstrap samples of contexts, seed 0."""
+    rows = [np.flatnonzero(contexts == context) for context in np.unique(contexts)]
+    random = np.random.default_rng(0)
+    return [
+        np.concatenate([rows[number] for number in random.integers(len(rows), size=len(rows))])
+        for _ in range(draws)
+    ]
+
+
+def interval(values: list[float]) -> str:
+    """Write a 95 % percentile interval."""
+    low, high = np.quantile(values, [0.025, 0.975])
+    return f"[{low:.2f}, {high:.2f}]"
+
+
+def section(
+    sample: str, dimension: str, data: Path, draws: int
+) -> tuple[list[str], dict[str, Any]]:
+    """Return the tables of a sample as lines, and the shifts of the figure."""
+    texts, cells = cells_of(sample)
+    benchmark = refladder.load_benchmark(sample, str(data))
+    owner = {output.id: output.context_id for output in benchmark.outputs}
+    ratings: dict[str, list[float]] = {}
+    for rating in benchmark.ratings:
+        if rating.dimension == dimension:
+            ratings.setdefault(rating.output_id, []).append(rating.value)
+    people = np.array([round(float(np.mean(ratings[text])), 9) for text in texts])
+    contexts = np.array([owner[text] for text in texts])
+    samples = resampled(contexts, draws)
+    judged = [way for way in WAYS if all((way, judge) in cells for judge in JUDGES)]
+    lines = [
+        f"## {sample}, {dimension}",
+        "",
+        f"{len(texts)} texts of {len(np.unique(contexts))} contexts.",
+        "",
+        "| way | judges | shift | 95 % interval | decisions that change | beyond the best cut-off |",
+        "|---|---|--:|---|--:|--:|",
+    ]
+    figure: dict[str, Any] = {}
+    for way in judged:
+        cuts = np.quantile(cells[way, "neutral1"].scores, DECILES)
+        for one, other in PAIRS:
+            first, second = cells[way, one].scores, cells[way, other].scores
+            moved = [shift(first[rows], second[rows]) for rows in samples]
+            figure[f"{way} {one} {other}"] = (
+                shift(first, second),
+                *np.quantile(moved, [0.025, 0.975]),
+            )
+            lines.append(
+                f"| {WAYS[way]} | {one}, {other} | {shift(first, second):.2f} | {interval(moved)} | "
+                f"{changed(first, second, cuts):.3f} | {changed_at_best(first, second, cuts):.3f} |"
+            )
+    lines += [
+        "",
+        (
+            "Strict against lenient, the ladder beside another way: how much less the score shifts, and how many fewer "
+            "decisions change."
+        ),
+        "",
+        "| other way | shift of it - shift of the ladder | 95 % interval | changed decisions, difference | 95 % interval |",
+        "|---|--:|---|--:|---|",
+    ]
+    pair = [cells["stated", judge].scores for judge in ("strict", "lenient")]
+    cuts = np.quantile(cells["stated", "neutral1"].scores, DECILES)
+    for way in judged[1:]:
+        other = [cells[way, judge].scores for judge in ("strict", "lenient")]
+        other_cuts = np.quantile(cells[way, "neutral1"].scores, DECILES)
+
+        def differences(
+            rows: Any, other: Any = other, other_cuts: Any = other_cuts
+        ) -> tuple[float, float]:
+            one, two = (each[rows] for each in pair)
+            three, four = (each[rows] for each in other)
+            return (
+                abs(shift(three, four)) - abs(shift(one, two)),
+                changed(three, four, other_cuts) - changed(one, two, cuts),
+            )
+
+        all_of_them = differences(slice(None))
+        drawn = np.array([differences(rows) for rows in samples])
+        lines.append(
+            f"| {WAYS[way]} | {all_of_them[0]:.2f} | {interval(drawn[:, 0].tolist())} | {all_of_them[1]:.3f} | "
+            f"{interval(drawn[:, 1].tolist())} |"
+        )
+    good = people > np.median(people)
+    lines += [
+        "",
+        (
+            "Spearman with people (within contexts, pooled), and a cut-off carried over: the lowest with precision of "
+            f"{PRECISION:g} on {min(LABELS, len(texts))} labels under the first neutral judge; a text is good above the median of "
+            "the sample. Precision, and in brackets the share of texts kept."
+        ),
+        "",
+        "| way | measure | " + " | ".join(JUDGES) + " |",
+        "|---|---|" + "--:|" * len(JUDGES),
+    ]
+    for way in judged:
+        found = [agreement(cells[way, judge].scores, people, contexts) for judge in JUDGES]
+        shown = " | ".join(f"{within:.2f}, {pooled:.2f}" for within, pooled in found)
+        lines.append(f"| {WAYS[way]} | Spearman | {shown} |")
+        lines.append(
+            f"| {WAYS[way]} | carried cut-off | " + " | ".join(carried(cells, way, good)) + " |"
+        )
+    if "placed" in judged:
+        lines += ["", "Mean ratings of the rungs, levels 1 to 5:", ""]
+        for judge in JUDGES:
+            means = ", ".join(f"{mean:.2f}" for mean in cells["placed", judge].rungs)
+            lines.append(f"- {judge}: {means}")
+    return [*lines, ""], figure
+
+
+def draw(figures: dict[str, dict[str, Any]], path: Path) -> None:
+    """Draw the shift between a strict and a lenient judge by way and sample, with intervals, and the zero line."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    mpl.rcParams["svg.hashsalt"] = "refladder"
+    from matplotlib import pyplot as plt
+
+    figure, axes = plt.subplots(1, len(figures), figsize=(4 * len(figures), 3), sharey=True)
+    for axis, (sample, shifts) in zip(np.atleast_1d(axes), figures.items(), strict=True):
+        names = [way for way in WAYS if f"{way} strict lenient" in shifts]
+        for place, way in enumerate(names):
+            for offset, judges, colour in (
+                (0, "strict lenient", "C0"),
+                (0.25, "neutral1 neutral2", "0.6"),
+            ):
+                value, low, high = shifts[f"{way} {judges}"]
+                axis.errorbar(
+                    place + offset,
+                    value,
+                    yerr=[[value - low], [high - value]],
+                    fmt="o",
+                    color=colour,
+                )
+        axis.axhline(0, color="0.8", linewidth=1)
+        axis.set_xticks(range(len(names)), [WAYS[way] for way in names])
+        axis.set_title(sample)
+    np.atleast_1d(axes)[0].set_ylabel("shift in standard deviations")
+    figure.tight_layout()
+    figure.savefig(path, metadata={"Date": None})
+
+
+def main() -> None:
+    """Write the page of figures, and the figure."""
+    parser = argparse.ArgumentParser(description=__doc__.split(";")[0])
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--figure", type=Path)
+    parser.add_argument("--resamples", type=int, default=RESAMPLES)
+    parser.add_argument("--out", type=Path, default=HERE / "results" / "stays.md")
+    given = parser.parse_args()
+    lines = [
+        "# Scores under judges of different temperament",
+        "",
+        (
+            "`python bench/stays.py ../shared/data`, from the recorded readings `bench/readings/stays-*`. The plan is "
+            "`bench/stays/plan.md`. Shifts are in standard deviations."
+        ),
+        "",
+    ]
+    figures = {}
+    for sample, dimension, file in SAMPLES:
+        if not (READINGS / f"stays-{sample}-stated-lenient.jsonl").exists():
+            continue
+        of_sample, figures[sample] = section(sample, dimension, given.data / file, given.resamples)
+        lines += of_sample
+    given.out.write_text("\n".join(lines), encoding="utf-8")
+    if given.figure:
+        draw(figures, given.figure)
+
+
+if __name__ == "__main__":
+    main()
