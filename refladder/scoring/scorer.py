@@ -23,7 +23,6 @@ from refladder.scoring.columns import (
 )
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
-from refladder.scoring.question import RUNG
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
 
@@ -251,8 +250,13 @@ class LadderScorer:
         # What is asked about rungs before the first text; None once it is answered.
         self._rungs: list[Group] | None = self.mode.rung_groups(ladders, self.dimensions)
         recorded = judge_backend.recorded
-        if recorded is not None and not any(each.subject.startswith(RUNG) for each in recorded):
-            self._rungs = []
+        if recorded is not None:
+            # A file may hold ratings of some rungs, or of none.
+            self._rungs = [
+                group
+                for group in self._rungs or ()
+                if any(question.comparison in recorded for question in group)
+            ]
         # What the judge check found, by dimension, for the notes of scored rows.
         self.notes: Mapping[str, str] = {}
         self._verdicts = Verdicts(self.run, self.scale)

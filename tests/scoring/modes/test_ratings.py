@@ -439,7 +439,8 @@ def test_criteria_without_rungs_have_scores_and_no_grades(tmp_path, caplog):
             scored(judge, answers, path)
 
 
-def test_recorded_percentages_have_the_mean_of_their_percentages(tmp_path):
+def test_recorded_percentages_have_the_mean_of_their_percentages(tmp_path, caplog):
+    caplog.set_level("INFO", "refladder")
     path = tmp_path / "percent.jsonl"
     percent = {"t0": [1, 7, 24, 42, 26], "t1": [60.0, 30.0, 10.0, 0.0, 0.0]}
     rows = [
@@ -466,6 +467,12 @@ def test_recorded_percentages_have_the_mean_of_their_percentages(tmp_path):
     found = refladder.score(ROWS, ladders=made(), judgments_from=path)
     # 3.85 is level 3.85, so 3.35 of 5 rungs.
     assert found[0]["clarity_grade"] == pytest.approx(1 + 4 * 3.35 / 5)
+    # Rungs without a rating in the file are no unparsed judgments.
+    path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *of_rungs[:5]]))
+    caplog.clear()
+    again = refladder.score(ROWS, ladders=made(), judgments_from=path)
+    assert [row["clarity_grade"] for row in again] == [row["clarity_grade"] for row in found]
+    assert "2 rows, 0 scores missing; 7 judgments (0 reused, 0 unparsed)" in caplog.text
 
 
 @pytest.mark.parametrize(
