@@ -44,7 +44,7 @@ from refladder.records import (
     scale_of,
 )
 from refladder.scoring.judgment_file import check_outcomes, read_judgments
-from refladder.scoring.modes.rating_answer import GREATEST_SUM, LEAST_SUM
+from refladder.scoring.modes.rating_answer import shares_of
 from refladder.scoring.question import RUNG, level_of, rung_id
 
 if TYPE_CHECKING:
@@ -469,12 +469,12 @@ def _rated(row: Row) -> LabelReading:
             f"{row.where}: percent {row.fields['percent']!r:.60}; it must be a list of {len(RATINGS)} numbers of 0 or "
             "more, the percentages of the ratings 1 to 5"
         )
-    if not LEAST_SUM <= sum(numbers) <= GREATEST_SUM:
+    shares = shares_of(numbers)
+    if shares is None:
         raise DataError(
             f"{row.where}: the numbers of percent add to {sum(numbers):g}, and percentages add to 100; correct the row, "
             "or leave the cell empty"
         )
-    shares = [number / sum(numbers) for number in numbers]
     return LabelReading(logprobs=tuple(map(_log, shares)), mass=None)
 
 

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 # The percentages of a judge that rounds them add to nearly 100.
-LEAST_SUM, GREATEST_SUM = 90.0, 110.0
+_LEAST_SUM, _GREATEST_SUM = 90.0, 110.0
+# Digits of the sum: decimals such as 29.9 have no exact binary form.
+_DIGITS = 6
 # Ends of lines, braces of JSON, and the comma or semicolon between entries that share a line.
 _LINES = re.compile(rf"\r?\n|[{{}}]|[,;][ \t]*(?=\d+{SEPARATOR})")
+# The number of a list, `1. 20%` or `1) 20%`, is no rating.
 _ENTRY = re.compile(
-    rf"[\s>#•+(|-]*(?:rating[ \t]+)?(?P<key>\d+){SEPARATOR}\s*(?P<number>\d+(?:\.\d+)?)"
+    rf"[\s>#•+(|-]*(?:rating[ \t]+)?(?P<key>\d+)(?!\)\s*\d){SEPARATOR}\s*(?P<number>\d+(?:\.\d+)?|\.\d+)"
     r"\s*(?:%|percent|per cent)?[\s,;.|)]*",
     re.IGNORECASE,
 )
@@ -62,17 +65,34 @@ def stated_ratings(answer: str, *, ended: bool = True) -> list[float] | str:
 def stated_ratings_of(
     answer: str, names: Sequence[str], *, ended: bool = True
 ) -> Mapping[str, list[float] | str]:
-    """Return what `stated_ratings` finds below the name of each criterion; other criteria in the answer are ignored."""
+    """Return what `stated_ratings` finds below the name of each criterion; other criteria in the answer are ignored.
+
+    The description of a criterion may follow its name, as in the prompt.
+    """
     blocks = _blocks(answer, ended=ended)
+    folded = {name: _folded(name) for name in names}
     found: dict[str, list[float] | str] = {}
-    for name in names:
-        below = [block for block in blocks if block.heading == _folded(name)]
+    for name, key in folded.items():
+        below = [
+            block
+            for block in blocks
+            if block.heading == key
+            or (block.heading.startswith(f"{key}: ") and block.heading not in folded.values())
+        ]
         found[name] = (
             _ratings_in(below, ended=ended)
             if below
             else f"no line with the name {name!r} above five lines of percentages"
         )
     return found
+
+
+def shares_of(percent: Sequence[float]) -> list[float] | None:
+    """Return percentages as shares that add to 1; None if their sum is not nearly 100."""
+    total = sum(percent)
+    if not _LEAST_SUM <= round(total, _DIGITS) <= _GREATEST_SUM:
+        return None
+    return [number / total for number in percent]
 
 
 def _folded(name: str) -> str:
@@ -102,10 +122,8 @@ def _ratings_in(blocks: Sequence[_Block], *, ended: bool) -> list[float] | str:
         cut = "" if ended else " (the answer was cut at the limit)"
         return f"{_why_incomplete(blocks[-1].keys if blocks else ())}{cut}"
     percent = [value for _, value in sorted(complete[-1].entries)]
-    total = sum(percent)
-    if not LEAST_SUM <= total <= GREATEST_SUM:
-        return f"percentages that add to {total:g}, not to 100"
-    return [value / total for value in percent]
+    shares = shares_of(percent)
+    return f"percentages that add to {sum(percent):g}, not to 100" if shares is None else shares
 
 
 def _why_incomplete(keys: Iterable[str]) -> str:

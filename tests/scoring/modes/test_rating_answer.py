@@ -36,12 +36,21 @@ SIXTY = "1: 0\n2: 0\n3: 20\n4: 60\n5: 20"
         # numbered lists are no blocks
         f"1. It is clear.\n2. It is short.\n3. It is kind.\n4. It is late.\n5. It ends.\n\n{LINES}",
         f"{LINES}\n\n1. It is clear.\n2. It is short.\n3. It is kind.\n4. It is late.\n5. It ends.",
+        # nor are those of percentages, before or after the answer
+        f"The text says:\n1. 20%\n2. 20%\n3. 20%\n4. 20%\n5. 20%\n\n{LINES}",
+        f"{LINES}\n\nThe text says:\n1. 20%\n2. 20%\n3. 20%\n4. 20%\n5. 20%",
+        f"{LINES}\n\nThe text says:\n1) 20%\n2) 20%\n3) 20%\n4) 20%\n5) 20%",
+        f"{LINES}\n\nThe text says:\n1) 20% off\n2) 20% off\n3) 20% off\n4) 20% off\n5) 20% off",
+        "(1): 5%\n(2): 10%\n(3): 25%\n(4): 40%\n(5): 20%",
         # parts of lists with numbers are no complete blocks
         f"{LINES}\n\nSteps:\n1: 30\n2: 40",
     ],
 )
 def test_the_last_complete_block_counts(answer):
     assert stated_ratings(answer) == SHARES
+
+
+NINETY = (3.8, 26.7, 18.8, 23.9, 16.8)
 
 
 @pytest.mark.parametrize(
@@ -51,6 +60,9 @@ def test_the_last_complete_block_counts(answer):
         ((5, 10, 20, 40, 15), [5 / 90, 10 / 90, 20 / 90, 40 / 90, 15 / 90]),
         ((0, 0, 0, 10, 100), [0, 0, 0, 10 / 110, 100 / 110]),
         ((0.5, 0.5, 4, 25.5, 69.5), [0.005, 0.005, 0.04, 0.255, 0.695]),
+        ((".5", ".5", 4, 25.5, 69.5), [0.005, 0.005, 0.04, 0.255, 0.695]),
+        # their sum in binary is 89.99999999999999
+        (NINETY, [each / 90 for each in NINETY]),
     ],
 )
 def test_sums_from_90_to_110_are_divided_by_their_sum(numbers, shares):
@@ -78,6 +90,10 @@ NO_LINES = "no lines with a percentage for each rating from 1 to 5"
         # text between the lines
         ("1: 5\n2: 10\nLet me think again.\n3: 25\n4: 40\n5: 20", "no line for 1, 2"),
         ("1: 5\n2: -10\n3: 25\n4: 40\n5: 20", "no line for 1, 2"),
+        ("1. 20%\n2. 20%\n3. 20%\n4. 20%\n5. 20%", NO_LINES),
+        ("1) 20%\n2) 20%\n3) 20%\n4) 20%\n5) 20%", NO_LINES),
+        ("1: 0\n2: 0\n3: 0\n4: 0\n5: 89.99", "percentages that add to 89.99, not to 100"),
+        ("1: 0\n2: 0\n3: 0\n4: 0\n5: 110.01", "percentages that add to 110.01, not to 100"),
     ],
 )
 def test_an_uncertain_answer_is_unparsed_with_its_reason(answer, reason):
@@ -99,6 +115,7 @@ NAMES = list(GIVEN)
         f"clarity\n{LINES}\n\nTone of voice\n{SIXTY}",
         f"**Clarity**\n{LINES}\n\n**tone of  voice:**\n\n{SIXTY}",
         f"## Tone of voice\n{SIXTY}\n## Clarity\n{LINES}",
+        f"clarity: Muddled to clear.\n{LINES}\nTone of voice: Rude to kind.\n{SIXTY}",
         f"1. Clarity:\n{LINES}\n2. Tone of voice:\n{SIXTY}",
         f"Sure.\n\nclarity\n{LINES}\nlength\n{SIXTY}\nTone of voice\n{SIXTY}\nThat is all.",
         json.dumps({name: dict(re.findall(r"(.): (.+)", lines)) for name, lines in GIVEN.items()}),
