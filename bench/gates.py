@@ -27,8 +27,8 @@ HEAD = """# The gate of `refladder compare --fail-if-worse A`
 
 `python bench/gates.py`: {draws} draws a row, two systems A and B that write for the same contexts. A score is the context
 plus the system's own noise, both normal with standard deviation 1, and is lost as the row says. Equal systems should
-rarely fail, and systems whose worst rows have no score should never pass. A share has a standard error of
-about .01. "skip": `--unscored skip`,
+rarely fail, and systems whose worst rows have no score should never pass. A share has a standard error of about .01.
+"skip": `--unscored skip`,
 which compares the contexts that both score. The conditions are those that the reason names: worse on the contexts that
 both score (1), worse if rows without a score count as the lowest score (2), fewer scores or too few contexts (3).
 

@@ -330,7 +330,7 @@ OPTIONS: dict[str, Option] = {
         ),
         first=Option(
             flag="--from",
-            help="Judgments file of the scores that are to be mapped.",
+            help="Judgments file of the scores that are to be mapped; with --from-by, a table of these scores.",
             parameter="judgments",
             type=Path,
             required=True,
@@ -338,11 +338,23 @@ OPTIONS: dict[str, Option] = {
         ),
         second=Option(
             flag="--to",
-            help="Judgments file of the scores whose scale is the target.",
+            help="Judgments file of the scores whose scale is the target; with --to-by, a table of these scores.",
             parameter="to",
             type=Path,
             required=True,
             reads="table",
+        ),
+        from_by=Option(
+            "Column of --from with scores of any kind. Both tables score the same texts, matched by id, else by "
+            "context and text.",
+            parameter="by",
+            metavar="COLUMN",
+        ),
+        to_by=Option("Column of --to with scores of the same texts.", metavar="COLUMN"),
+        at=Option(
+            "Cut-off on the target scale at which changed decisions are counted. Default: nine deciles of --to-by.",
+            type=float,
+            metavar="CUT",
         ),
         margin=Option(
             "Minimum difference of the two scores, in units of the score column. Equal scores are "

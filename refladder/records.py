@@ -730,6 +730,25 @@ class Threshold:
         return self.looks[-1].number
 
 
+# Before the name of a column, in the place of the signature of scores that have none.
+COLUMN = "column:"
+
+
+@record()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decisions:
+    """How many texts of a link are decided otherwise than by the target scores, `>= at`.
+
+    `unlinked` is by the scores as they are, `linked` by those of a map that was made without the text, and `best` by the
+    cut-off that does best on the other texts.
+    """
+
+    at: float
+    unlinked: int
+    linked: int
+    best: int
+
+
 @record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedColumn:
@@ -740,6 +759,10 @@ class LinkedColumn:
     text's score, None where there were too few rows. `slope` and `shift` are those of the log-odds. `map` is the one
     that did best on contexts that were held out: the line of the log-odds, scores of equal rank, or the scores as they
     are; `error` is its mean absolute error there, beside those of the three.
+
+    With `to_column`, the map is from texts that two columns score: texts were held out, `slope` and `shift` are those of
+    the scores, `shift` is another map, and `decisions` were counted. `least` and `most` are empty, and there is no
+    `half_width`, where there were too few texts.
     """
 
     column: str
@@ -755,12 +778,17 @@ class LinkedColumn:
     error: float
     identity_error: float
     equipercentile_error: float
-    map: Literal["identity", "line", "equipercentile"]
+    map: Literal["identity", "shift", "line", "equipercentile"]
     line_error: float
+    shift_error: float | None = None
+    to_column: str = ""
+    decisions: tuple[Decisions, ...] = ()
 
     def __post_init__(self) -> None:
         rising = list(self.scores) == sorted(self.scores)
         others = {len(self.values), len(self.least), len(self.most)}
+        if self.to_column and not self.least and not self.most:
+            others = {len(self.values)}
         if not self.scores or not rising or others != {len(self.scores)}:
             raise ValueError(
                 "it needs scores in rising order, and as many other numbers at these knots"

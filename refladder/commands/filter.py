@@ -38,7 +38,7 @@ KEEP, DROP = "keep", "drop"
         "by",
         help="Column that --top and --best sort by. Ties are broken by row order. Default for "
         "--best: the weighted score of all dimensions (overall_score), or the only column "
-        "NAME_score.",
+        "NAME_score. With a --link of two columns, the column that it maps.",
     ),
     "threshold",
     "link",
@@ -107,7 +107,8 @@ def filter(  # noqa: A001  the name of the command
         top: share (0 to 1) of the rows that meet every threshold to keep, best first by the column `by`.
         best: number of rows that meet every threshold to keep in each group, best first.
         per: column whose values are the groups of `best`, such as `context_id`.
-        by: column that `top` and `best` sort by; None for `overall_score` or the only NAME_score, with `best`.
+        by: column that `top` and `best` sort by; None for `overall_score` or the only NAME_score, with `best`. With a
+            `link` of two columns, the column that it maps; None for the one that the link was made from.
         threshold: a threshold from `calibrate`, or its file. It cannot be combined with other conditions.
         link: a link from `link`, or its file: compare scores on the scale that it maps to.
         out: file for the rows that pass, where `table` is a path.
@@ -132,7 +133,8 @@ def filter(  # noqa: A001  the name of the command
         needed = None
         if call.frame is not None:
             asked = _in_memory(asked, out, call.frame.names)
-            needed = condition_of(asked).needed
+            # A link names columns itself.
+            needed = None if asked.link is not None else condition_of(asked).needed
         tables = Tables(source=call.source(needed), out=call.out(out))
         report = run(asked, tables, Log())
         _log(report, drops=asked.unscored == DROP)

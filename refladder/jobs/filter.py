@@ -67,7 +67,7 @@ class Condition(Filtering):
             )
         if self.best is not None and self.best < 1:
             raise UsageError(f"{best} {self.best}: a number of rows must be 1 or more")
-        if self.best is None and (self.top is None) != (self.by is None):
+        if self.best is None and self.link is None and (self.top is None) != (self.by is None):
             raise UsageError(f"{top} FRACTION and {by} COLUMN go together; give both")
         if self.top is not None and not 0 < self.top <= 1:
             raise UsageError(f"{top} {self.top}: a fraction must be more than 0 and at most 1")
@@ -78,7 +78,8 @@ class Condition(Filtering):
     @property
     def scores(self) -> list[str]:
         """Return the columns whose numbers are compared, each once."""
-        return list(dict.fromkeys([*self.min, *self.max, *([self.by] if self.by else [])]))
+        by = [self.by] if self.by and self.link is None else []
+        return list(dict.fromkeys([*self.min, *self.max, *by]))
 
     @property
     def needed(self) -> set[str]:
@@ -125,13 +126,13 @@ def condition_of(asked: Filtering) -> Condition:
         if asked.per is not None:
             given["per"] = columns.get(asked.per, asked.per)
         condition = Condition(**given)
-    elif numbers or asked.by or asked.per or asked.mix:
+    elif numbers or (asked.by and asked.link is None) or asked.per or asked.mix:
         raise UsageError(
             f"{option('threshold')} cannot be combined with other conditions; leave out {low}, {up}, {top}, {best}, "
             f"{per}, {option('by')} and {mix}"
         )
     else:
-        others = {name: getattr(asked, name) for name in ("link", "rejected", "unscored")}
+        others = {name: getattr(asked, name) for name in ("link", "by", "rejected", "unscored")}
         condition = replace(promised_condition(asked.threshold), **others)
     if asked.link is not None and (asked.mix or asked.top is not None or asked.best is not None):
         raise UsageError(
@@ -233,7 +234,9 @@ class _Thresholds:
     def _linked(self, row: Row, known: dict[str, float], linker: Linker) -> dict[str, float]:
         """Return the numbers of a row on the scale of the link."""
         if self._promise is not None:
-            self.revised |= check_signature(linker.target, self._promise.signature, "the link")
+            self.revised |= check_signature(
+                linker.target_signature, self._promise.signature, "the link"
+            )
         if not linker.maps(row.fields.get("signature") or None, row.where):
             return known
         uncertain = False
@@ -292,6 +295,7 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
     """
     condition = condition_of(asked)
     linker = None if asked.link is None else open_link(asked.link)
+    condition = condition if linker is None else _of_link(condition, linker)
     source, form = tables.source, format_of(tables.source, tables.given)
     selects = condition.top is not None or condition.best is not None
     named = "<stdin>" if source == STANDARD else source
@@ -335,15 +339,39 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
                 report.rejected += 1
                 failed(row)
     report.ranges = passes.ranges
-    report.uncertain = passes.uncertain if linker is not None else None
+    report.uncertain = passes.uncertain if linker is not None and linker.has_intervals else None
     revised = {"threshold": passes.revised, "link": linker is not None and linker.revised}
     report.notes = [
         f"the {name} is of an earlier revision of the ladders; `build --add` changed none of those, so it still holds"
         for name, is_later in revised.items()
         if is_later
     ]
+    if linker is not None and not linker.has_intervals:
+        report.notes.append(
+            "the link was made from too few texts for an interval, so no row counts as uncertain"
+        )
     report.rows = report.passed + report.rejected + report.unscored
     return report
+
+
+def _of_link(condition: Condition, linker: Linker) -> Condition:
+    """Return the condition on the column that a link of two columns maps; conditions may also name its target."""
+    linked = linker.linked
+    if linked is None:
+        if condition.by is not None:
+            raise UsageError(
+                f"{option('by')}: the link is of two judges and names its columns itself; leave {option('by')} out"
+            )
+        return condition
+    column = condition.by or linked.column
+    if column != linked.column:
+        linker.rename(linked.column, column)
+    names = {linked.to_column: column, linked.column: column}
+    bounds = [
+        {names.get(name, name): bound for name, bound in given.items()}
+        for given in (condition.min, condition.max)
+    ]
+    return replace(condition, min=bounds[0], max=bounds[1])
 
 
 def _drop(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:

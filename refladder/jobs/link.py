@@ -8,7 +8,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import Link, LinkedColumn, is_revised, same_scale, scale_of
+from refladder.records import COLUMN, Link, LinkedColumn, is_revised, same_scale, scale_of
 from refladder.scoring.asker import trusted, verdict_logprobs
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
@@ -237,15 +237,35 @@ class Linker:
     def __init__(self, record: Link, name: str) -> None:
         self.target = record.to_signature
         self._from = record.from_signature
+        # The signature of a threshold for the target scale.
+        self.target_signature = None if self.target.startswith(COLUMN) else self.target
         # Whether a row has a later revision of the ladders.
         self.revised = False
         self._columns: Mapping[str, LinkedColumn] = {
             column.column: column for column in record.columns
         }
         self._name = name
+        # The only column of a link of two columns.
+        self.linked = next((each for each in record.columns if each.to_column), None)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Return whether its maps have an interval."""
+        return all(column.least for column in self._columns.values())
+
+    def rename(self, before: str, after: str) -> None:
+        """Map a column of another name."""
+        self._columns = {after: self._columns[before]}
+
+    def has(self, column: str) -> bool:
+        """Return whether it maps a column."""
+        return column in self._columns
 
     def maps(self, signature: object, where: str) -> bool:
         """Return whether scores with a signature are to be mapped: not if they are on the scale of the link already."""
+        if self._from.startswith(COLUMN):
+            # The rows have no signature, and the name of the column says what is mapped.
+            return True
         for known in (self._from, self.target):
             self.revised |= is_revised(signature, known)
         mapped = same_scale(signature, self._from)
@@ -287,22 +307,20 @@ class Linker:
                 value = float(np.interp(row[column], linked.scores, linked.values))
                 values[names[0]] = value
                 if linked.half_width is not None:
-                    # The ends of the scale.
-                    low, high = linked.scores[0], linked.scores[-1]
+                    # The ends of the target scale: of two judges on the same ladders, also those of the first.
+                    ends = linked.values if linked.to_column else linked.scores
+                    low, high = ends[0], ends[-1]
                     values[names[1]] = max(value - linked.half_width, low)
                     values[names[2]] = min(value + linked.half_width, high)
         return values
 
-    def value(self, column: str, number: float, where: str) -> tuple[float, float, float]:
-        """Return a number of a column on the scale of the link, with the 95 % interval of the map."""
+    def value(self, column: str, number: float, where: str) -> list[float]:
+        """Return a number of a column on the scale of the link, and the ends of its 95 % interval if the map has one."""
         linked = self._columns.get(column)
         if linked is None:
             raise DataError(
                 f"{where}: {self._name} has no column {column!r}, only {', '.join(self._columns)}; filter by "
                 "one of them"
             )
-        value, low, high = (
-            float(np.interp(number, linked.scores, line))
-            for line in (linked.values, linked.least, linked.most)
-        )
-        return value, low, high
+        lines = [line for line in (linked.values, linked.least, linked.most) if line]
+        return [float(np.interp(number, linked.scores, line)) for line in lines]

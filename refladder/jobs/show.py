@@ -102,6 +102,9 @@ def _placed(
             or not linker.maps(row.fields.get("signature") or None, row.where)
         ):
             return number
+        if linker.linked is not None and not linker.has(column):
+            # A link of one column has no place for the other.
+            return None
         return linker.value(column, number, row.where)[0]
 
     entries = []
@@ -125,4 +128,5 @@ def _placed(
                     "note": row.fields.get(names.note),
                 }
             )
-    return sorted(entries, key=lambda entry: (entry["grade"] is None, -(entry["grade"] or 0.0)))
+    ranked_by = "score" if linker is not None and not linker.has(names.grade) else "grade"
+    return sorted(entries, key=lambda entry: (entry[ranked_by] is None, -(entry[ranked_by] or 0.0)))

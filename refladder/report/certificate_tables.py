@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import plural
-from refladder.records import Link
+from refladder.records import Link, LinkedColumn
 from refladder.report.rendering import DASH, PlainTable, number, with_interval
 from refladder.report.results import ShownRecord
 
@@ -233,6 +233,15 @@ LINK_LEGEND = (
     ("equipercentile", "the same error where scores of equal rank are taken as equal"),
     ("one text", "half of the 95 % interval for the score of a single text"),
 )
+COLUMN_LEGEND = (
+    ("slope, shift", "of the line: to = slope * from + shift"),
+    ("map", "the map that the link uses: the one with the least error"),
+    ("unlinked", "mean absolute error of the scores as they are"),
+    ("by shift", "the same error with equal means, of texts that were held out"),
+    ("line", "the same error with equal means and standard deviations"),
+    ("equipercentile", "the same error where scores of equal rank are taken as equal"),
+    ("one text", "half of the 95 % interval for the score of a single text, from 20 texts on"),
+)
 _NAMES = {"identity": "unlinked"}
 
 
@@ -242,8 +251,8 @@ class ShownLink(ShownRecord, Link):
     __slots__ = ()
 
     def lines(self) -> list[str]:
-        """Return a warning about columns whose scores stay unchanged."""
-        return link_warnings(self)
+        """Return the decisions that change, and a warning about columns whose scores stay unchanged."""
+        return [*decision_lines(self), *link_warnings(self)]
 
     def tables(self) -> list[PlainTable]:
         """Return the table of its columns."""
@@ -252,6 +261,9 @@ class ShownLink(ShownRecord, Link):
 
 def link_table(link: Link) -> PlainTable:
     """Show each linked column with its map, its line and the errors of all maps."""
+    of_column = next((column for column in link.columns if column.to_column), None)
+    if of_column is not None:
+        return _column_table(of_column)
     heads = [
         "column",
         "rows",
@@ -280,6 +292,49 @@ def link_table(link: Link) -> PlainTable:
         for column in link.columns
     ]
     return PlainTable("", heads, rows, LINK_LEGEND)
+
+
+def _column_table(column: LinkedColumn) -> PlainTable:
+    heads = ["texts", "slope", "shift", "map"]
+    heads += ["unlinked", "by shift", "line", "equipercentile", "one text"]
+    errors = column.identity_error, column.shift_error, column.line_error
+    row = [
+        f"{column.rows:,}",
+        number(column.slope, 2),
+        number(column.shift, 2),
+        _NAMES.get(column.map, column.map),
+        *(number(each, 2) for each in (*errors, column.equipercentile_error, column.half_width)),
+    ]
+    return PlainTable(
+        f"{column.column} on the scale of {column.to_column}", heads, [row], COLUMN_LEGEND
+    )
+
+
+def decision_lines(link: Link) -> list[str]:
+    """Say how many decisions change between two linked columns, and why; nothing for a link of two judges."""
+    lines = []
+    for column in link.columns:
+        cuts = column.decisions
+        if not cuts:
+            continue
+        total = column.rows * len(cuts)
+        unlinked, linked, best = (
+            sum(getattr(cut, name) for cut in cuts) / total
+            for name in ("unlinked", "linked", "best")
+        )
+        where = f"{cuts[0].at:g}" if len(cuts) == 1 else f"{len(cuts)} deciles"
+        lines.append(
+            f"decisions at {where} of {column.to_column} that change: {unlinked:.1%} as they are, {linked:.1%} after the "
+            f"map, {best:.1%} with the best cut-off"
+        )
+        # A cut-off that is chosen from few texts can be worse than the map.
+        order = min(unlinked, linked, best)
+        lines.append(
+            f"of the decisions, {unlinked - order:.1%} change by the scale, and {order:.1%} by the order of the texts, which no map changes"
+        )
+        if not column.least:
+            lines.append(f"{column.rows} texts are too few for intervals; 20 are needed")
+    return lines
 
 
 def link_warnings(link: Link) -> list[str]:
