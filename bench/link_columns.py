@@ -1,6 +1,6 @@
 """Links between two columns of scores: coverage of their intervals, and decisions that change.
 
-python bench/link_columns.py            # about 1 minute; writes bench/results/link_columns.md
+python bench/link_columns.py            # 2 to 4 minutes; writes bench/results/link_columns.md
 """
 
 from __future__ import annotations

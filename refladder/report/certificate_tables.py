@@ -330,7 +330,8 @@ def decision_lines(link: Link) -> list[str]:
         # A cut-off that is chosen from few texts can be worse than the map.
         order = min(unlinked, linked, best)
         lines.append(
-            f"of the decisions, {unlinked - order:.1%} change by the scale, and {order:.1%} by the order of the texts, which no map changes"
+            f"of the decisions, {unlinked - order:.1%} change by the scale, and {order:.1%} by the order of the texts, "
+            "which no map changes"
         )
         if not column.least:
             lines.append(f"{column.rows} texts are too few for intervals; 20 are needed")
