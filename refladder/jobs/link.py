@@ -106,8 +106,8 @@ def _read(path: Path, scale: Scale) -> _Judged:
         )
     if run.rates:
         raise DataError(
-            f"{path}: ratings ({option('answers')} {run.mode}), and a link is made of comparisons with rungs; name a file "
-            f"that `refladder score` wrote without such {option('answers')}"
+            f"{path}: ratings ({option('answers')} {run.mode}), and judgments of a link are comparisons with rungs; link "
+            f"the columns of the scored tables, with {option('from-by')} and {option('to-by')}"
         )
     outcomes = outcomes_of(run)
     rungs = _rungs(run)

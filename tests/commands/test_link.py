@@ -60,7 +60,8 @@ def test_judgments_that_are_ratings_make_no_link(judged, tmp_path):
     scored = tmp_path / "rated.jsonl"
     refladder.score(rows, ladders="demo/story", answers="rating", out=scored)
     with pytest.raises(
-        DataError, match=r"rated.*: ratings \(.*answers rating\), and a link is made of compar"
+        DataError,
+        match=r"rated.*: ratings \(.*answers rating\), and judgments of a link are compar",
     ):
         refladder.link(f"{scored}.judgments.jsonl", to=judged[1])
 

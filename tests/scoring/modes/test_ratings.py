@@ -439,8 +439,7 @@ def test_criteria_without_rungs_have_scores_and_no_grades(tmp_path, caplog):
             scored(judge, answers, path)
 
 
-def test_recorded_percentages_have_the_mean_of_their_percentages(tmp_path, caplog):
-    caplog.set_level("INFO", "refladder")
+def test_recorded_percentages_have_the_mean_of_their_percentages(tmp_path):
     path = tmp_path / "percent.jsonl"
     percent = {"t0": [1, 7, 24, 42, 26], "t1": [60.0, 30.0, 10.0, 0.0, 0.0]}
     rows = [
@@ -469,10 +468,10 @@ def test_recorded_percentages_have_the_mean_of_their_percentages(tmp_path, caplo
     assert found[0]["clarity_grade"] == pytest.approx(1 + 4 * 3.35 / 5)
     # Rungs without a rating in the file are no unparsed judgments.
     path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *of_rungs[:5]]))
-    caplog.clear()
-    again = refladder.score(ROWS, ladders=made(), judgments_from=path)
+    kept = tmp_path / "kept.jsonl"
+    again = refladder.score(ROWS, ladders=made(), judgments_from=path, judgments=kept)
     assert [row["clarity_grade"] for row in again] == [row["clarity_grade"] for row in found]
-    assert "2 rows, 0 scores missing; 7 judgments (0 reused, 0 unparsed)" in caplog.text
+    assert len(kept.read_text().splitlines()) == 1 + 5 + 2
 
 
 @pytest.mark.parametrize(
