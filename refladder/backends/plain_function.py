@@ -120,7 +120,7 @@ class FunctionJudge(Backend):
         if prompt.role not in _TEXTS:
             raise UsageError(
                 f"{self._name} is a function that compares two texts, and {prompt.role!r} asks for something else; "
-                "leave out yes_no and methods that grade one text"
+                "leave out yes_no, ratings (answers) and methods that grade one text"
             )
         shown = {name: prompt.slots.get(name, "") for name in _SHOWN}
         output, reference = (prompt.slots[name] for name in _TEXTS[prompt.role])

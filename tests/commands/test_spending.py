@@ -17,6 +17,7 @@ from refladder.backends.protocol import Usage
 from refladder.commands.spending import Spending, SpendingOptions
 from refladder.loaders import load_benchmark
 from refladder.many_files.worker import Worker
+from refladder.records import Completion
 from refladder.registry import Entry
 
 ROWS = 3  # outputs in `table`
@@ -350,6 +351,28 @@ def test_a_run_above_the_budget_asks_and_stops_there_and_the_next_goes_on(
     # The check is remembered.
     assert (after["calls"], after["from_store"]) == (ROWS * EACH - sent, sent)
     assert len({prompt.text for prompt in SENT}) == len(SENT) == ALL
+
+
+@pytest.mark.usefixtures("prices", "asked_at_a_terminal")
+@pytest.mark.parametrize("answers", ["rating", "rating:stated"])
+def test_a_rating_stops_at_the_budget_and_the_next_run_goes_on(score, spent, answers, monkeypatch):
+    def write(_judge, prompts, sampling):
+        del sampling
+        SENT.extend(prompts)
+        return [Completion(text="1: 5\n2: 10\n3: 25\n4: 40\n5: 20") for _ in prompts]
+
+    monkeypatch.setattr(Words, "write", write)
+    how = f"--answers {answers} --any-judge --prices prices.toml --store r.sqlite"
+    # The 5 rungs of 12 ladders, and the rows, on 2 dimensions; the rungs of the check are among them, and stored.
+    every = 2 * (12 * 5 + ROWS)
+    plan = json.loads(score(f"{how} --dry-run --json").out)["backends"][0]
+    assert plan["calls"] == every
+    done = score(f"{how} --budget 40")
+    assert done.code == 1, done.err
+    assert "the budget of 40.00 USD does not cover the next prompt" in done.err
+    assert 0 < len(SENT) < every
+    spent(f"{how} --budget 1000")
+    assert len({prompt.text for prompt in SENT}) == len(SENT) == every
 
 
 @pytest.mark.usefixtures("prices", "asked_at_a_terminal")

@@ -20,6 +20,7 @@ from refladder.errors import (
     UsageError,
 )
 from refladder.files.ladder_sets import ladder_set
+from refladder.integrations.trl import reward
 from refladder.methods.contract import MethodSettings
 from refladder.records import (
     IMPOSSIBLE,
@@ -355,6 +356,33 @@ def test_a_judge_without_label_probabilities_is_told_the_way_on():
         message = f"rater gives no label probabilities, which answers {answers} reads; use answers {answers}:stated,"
         with pytest.raises(UsageError, match=message):
             scored(Sampling(), answers)
+
+
+def test_a_function_that_compares_texts_is_told_to_leave_ratings_out():
+    def judge(questions):
+        return [{"win": 1.0, "loss": 0.0, "tie": 0.0} for _ in questions]
+
+    for answers in ("rating", "anchored"):
+        message = (
+            f"judge is a function that compares two texts, and '{answers}' asks for something else; "
+            r"leave out yes_no, ratings \(answers\)"
+        )
+        with pytest.raises(UsageError, match=message):
+            scored(judge, answers)
+    message = "writes no answers, and answers rating:stated asks for them; leave it out"
+    with pytest.raises(UsageError, match=message):
+        scored(judge, "rating:stated")
+
+
+@pytest.mark.parametrize("answers", EVERY)
+def test_the_reward_of_a_rating_is_its_score_or_the_overall_score(answers):
+    """The function of the TRL adapter needs no TRL; those of Inspect and datatrove share its `single_scores`."""
+    completions = [text_of(3.5, "t"), [{"role": "assistant", "content": text_of(2, "u")}], None]
+    rewarded = reward(ladders=made(), judge=Rater(), answers=answers)
+    assert rewarded(completions=completions) == [pytest.approx(3.5), pytest.approx(2.0), None]
+    # On two dimensions, 3.5 and 2 are 2.5 and 1 of the 4 from 1 to 5.
+    rewarded = reward(ladders=made(dimensions=BOTH), judge=Rater(), answers=answers)
+    assert rewarded(completions=completions) == [pytest.approx(0.625), pytest.approx(0.25), None]
 
 
 def test_the_rungs_of_the_first_anchors_give_the_grades():
