@@ -129,10 +129,11 @@ def link(
     from refladder.files.frames import Frame
 
     with Call(link, locals(), table="") as call:
-        if by is None and not all(isinstance(each, str | Path) for each in (judgments, to)):
-            raise UsageError(
-                "judgments and to must be paths of judgments files; for tables, name the columns with by and to_by"
-            )
+        for name, table in (("judgments", judgments), ("to", to)):
+            if by is None and not isinstance(table, str | Path):
+                raise UsageError(
+                    f"{name} must be a text or a path, found {table!r:.60}; a table needs by and to_by"
+                )
         first, second = (
             str(table) if isinstance(table, str | Path) else Frame(table).source(name=name)
             for name, table in (("judgments", judgments), ("to", to))

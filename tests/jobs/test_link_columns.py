@@ -152,6 +152,9 @@ def test_options_that_do_not_go_together(fails, ratings, write_jsonl, tmp_path):
     assert finite in fails(2, f"{line} --from-by new --to-by old --at inf")
     with pytest.raises(UsageError, match="by and to_by name the columns of a link of scores"):
         refladder.link(first, to=second, by="new")
+    path = r"^judgments must be a text or a path, found \[\{.*; a table needs by and to_by$"
+    with pytest.raises(UsageError, match=path):
+        refladder.link(rows_of(new, "new"), to=second)
 
 
 def test_the_best_cut_off_is_in_the_middle_of_the_best_ones():
