@@ -169,6 +169,9 @@ def carried(cells: dict[tuple[str, str], Cell], way: str, good: NDArray[np.bool_
         return ["none"] * len(JUDGES)
     shown = []
     for judge in JUDGES:
+        if (way, judge) not in cells:
+            shown.append("not read")
+            continue
         kept = cells[way, judge].scores >= passing[0]
         precision = f"{good[kept].mean():.2f}" if kept.any() else "-"
         shown.append(f"{precision} ({kept.mean():.2f})")
@@ -191,7 +194,7 @@ def interval(values: list[float]) -> str:
     return f"[{low:.2f}, {high:.2f}]"
 
 
-def section(
+def section(  # noqa: C901  a page of tables, one after another
     sample: str, dimension: str, data: Path, draws: int
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the tables of a sample as lines, and the shifts of the figure."""
@@ -205,7 +208,7 @@ def section(
     people = np.array([round(float(np.mean(ratings[text])), 9) for text in texts])
     contexts = np.array([owner[text] for text in texts])
     samples = resampled(contexts, draws)
-    judged = [way for way in WAYS if all((way, judge) in cells for judge in JUDGES)]
+    judged = [way for way in WAYS if all((way, judge) in cells for judge in JUDGES[:4])]
     lines = [
         f"## {sample}, {dimension}",
         "",
@@ -218,6 +221,8 @@ def section(
     for way in judged:
         cuts = np.quantile(cells[way, "neutral1"].scores, DECILES)
         for one, other in PAIRS:
+            if (way, other) not in cells:
+                continue
             first, second = cells[way, one].scores, cells[way, other].scores
             moved = [shift(first[rows], second[rows]) for rows in samples]
             figure[f"{way} {one} {other}"] = (
@@ -273,8 +278,13 @@ def section(
         "|---|---|" + "--:|" * len(JUDGES),
     ]
     for way in judged:
-        found = [agreement(cells[way, judge].scores, people, contexts) for judge in JUDGES]
-        shown = " | ".join(f"{within:.2f}, {pooled:.2f}" for within, pooled in found)
+        found = [
+            agreement(cells[way, judge].scores, people, contexts) if (way, judge) in cells else None
+            for judge in JUDGES
+        ]
+        shown = " | ".join(
+            f"{each[0]:.2f}, {each[1]:.2f}" if each else "not read" for each in found
+        )
         lines.append(f"| {WAYS[way]} | Spearman | {shown} |")
         lines.append(
             f"| {WAYS[way]} | carried cut-off | " + " | ".join(carried(cells, way, good)) + " |"
@@ -282,6 +292,8 @@ def section(
     if "placed" in judged:
         lines += ["", "Mean ratings of the rungs, levels 1 to 5:", ""]
         for judge in JUDGES:
+            if ("placed", judge) not in cells:
+                continue
             means = ", ".join(f"{mean:.2f}" for mean in cells["placed", judge].rungs)
             lines.append(f"- {judge}: {means}")
     return [*lines, ""], figure
