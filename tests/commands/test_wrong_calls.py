@@ -129,7 +129,7 @@ WRONG = [
         "have the same signature, so their scores are on one scale already$": (JUDGED, {"out": "link.json"}),
         r"scored\.jsonl: scored rows; their judgments are in .*scored\.jsonl\.judgments\.jsonl$": ("scored.jsonl", {}, DataError),
         r"nowhere\.jsonl: no such file$": ("nowhere.jsonl", {}, DataError),
-        "^to must be a text or a path, found \\[\\]$": (JUDGED, {"to": []}),
+        "^to must be a text or a path, found \\[\\]; a table needs by and to_by$": (JUDGED, {"to": []}),
         "^least_mass=-1: must be a probability from 0 to 1$": (JUDGED, {"least_mass": -1}),
     }),
     (refladder.calibrate, PROMISE, {
