@@ -559,10 +559,9 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         answers=Option(
-            "How the judge answers. 0: label probabilities; N: N sampled answers. stated, stated:K: "
-            "percentages for all rungs, in K orders. rating: 1 to 5 for the text alone; anchored: "
-            "after the rungs as graded examples; rating:stated, anchored:stated, rating:together: "
-            "percentages of the ratings.",
+            "How the judge answers. 0: label probabilities; N: N samples. stated, stated:K: percentages "
+            "for all rungs, in K orders. rating: 1 to 5 for the text alone; anchored: after graded "
+            "rungs; with :stated or :together, percentages.",
             type=whole_number_or_word,
             default=0,
             metavar="N|MODE",
@@ -602,8 +601,7 @@ OPTIONS: dict[str, Option] = {
             asks=True,
         ),
         anchors=Option(
-            "Number of anchors of a shared set that score, from its first. Default: those that the "
-            "set names.",
+            "Score with the first N anchors of a shared set.",
             type=int,
             at_least=1,
             rare=True,

@@ -270,7 +270,7 @@ def test_the_table_of_texts_shows_the_spread_as_a_column_of_its_own(command, jud
     backend = judge({"answer": log(0.6, 0.1, 0.3)})
     texts = f"--text 'A day.' --context-id story-01 {LADDERS} --dimension coherence"
     done = command(f"score {texts} {backend}")
-    assert re.search(r"A day\. +\+7\.50 +4\.00 +0\.60 *\n", done.out)  # as worked out by hand above
+    assert re.search(r"A day\. +7\.50 +4\.00 +0\.60 *\n", done.out)  # as worked out by hand above
     spread = (
         "spread: how undecided the judge was, in units of the grade. Not a confidence interval."
     )
