@@ -14,8 +14,14 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 ROOT = Path(__file__).resolve().parent.parent
-OUTSIDE = ("CONTRIBUTING.md", "CHANGELOG.md", "bench/results/*.md", "bench/results/*.svg")
-_FROM_DOCS = re.compile(r"\]\(\.\./((?:\.\./)*(?:CONTRIBUTING\.md|CHANGELOG\.md|bench/results/))")
+OUTSIDE = (
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "bench/results/*.md",
+    "bench/results/*.svg",
+    "bench/stays/plan.md",
+)
+_FROM_DOCS = re.compile(r"\]\(\.\./((?:\.\./)*(?:CONTRIBUTING\.md|CHANGELOG\.md|bench/results/|bench/stays/))")
 _TO_DOCS = re.compile(r"\]\(docs/")
 _LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
 # lunr 2.3 joins the letters and the node numbers of its index without a separator. Where a word has digits, two nodes can

@@ -24,6 +24,7 @@ from served import started
 import refladder
 from refladder.backends import Wrapper, connect
 from refladder.backends.hf import TransformersBackend
+from refladder.errors import JudgeRefusedError
 from refladder.files.ladder_sets import write_ladder_set
 from refladder.prompts import fill, load_template
 from refladder.records import Context, Ladder, Recipe, Rung, Sampling
@@ -225,12 +226,15 @@ def test_the_server_of_llama_cpp_reads_what_hf_reads(opened, ladders_of, tmp_pat
         assert shares == pytest.approx(exact, abs=PACKED)
 
 
-def test_the_judge_is_warned_about(opened, ladders_of, caplog):
-    """It gives the same verdict in both orders: half a ladder, of which 12 do not prove that it is worse than 70 %."""
+def test_the_judge_is_refused(opened, ladders_of):
+    """It gives the same verdict in both orders: half a ladder each, and 6 of 12 are what a judge that guesses gets."""
     judge = Watched(opened)
-    refladder.score(ROWS, ladders=ladders_of(12), judge=judge)
-    assert "The judge check is no proof (clarity " in caplog.text
-    assert len(judge.seen) > 24  # 12 ladders in both orders, and the rows
+    refused = "is not shown to distinguish the best rung from the worst better than chance"
+    with pytest.raises(JudgeRefusedError, match=refused):
+        refladder.score(ROWS, ladders=ladders_of(12), judge=judge)
+    assert len(judge.seen) == 24  # 12 ladders in both orders, and no row
+    refladder.score(ROWS, ladders=ladders_of(12), judge=judge, any_judge=True)
+    assert len(judge.seen) > 24
 
 
 def test_it_writes_a_ladder_is_certified_and_evaluated(opened, ladders_of, tmp_path):
