@@ -17,6 +17,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import refladder
+from refladder.scoring.rung_scale import RungScale
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,30 +69,6 @@ def expected_rating(percent: list[float]) -> float:
     return float(np.average([1, 2, 3, 4, 5], weights=percent))
 
 
-def placed(ratings: Floats, rungs: tuple[float, ...]) -> Floats:
-    """Place ratings on the judge's mean ratings of the rungs: rungs beaten, linear between pooled means.
-
-    A rating at the mean of level l counts as l - 1/2 rungs beaten; the slope of the last step goes on to 0 and N.
-    """
-    levels, means, weights = [], [], []
-    for level, mean in enumerate(rungs, start=1):
-        levels.append(float(level))
-        means.append(mean)
-        weights.append(1)
-        while len(means) > 1 and means[-2] >= means[-1]:
-            first, second = weights[-2], weights[-1]
-            for values in (levels, means):
-                last = values.pop()
-                values[-1] = (values[-1] * first + last * second) / (first + second)
-            weights[-2:] = [first + second]
-    beaten = np.interp(ratings, means, np.array(levels) - 0.5)
-    below = (levels[1] - levels[0]) / (means[1] - means[0])
-    above = (levels[-1] - levels[-2]) / (means[-1] - means[-2])
-    beaten = np.where(ratings < means[0], levels[0] - 0.5 - below * (means[0] - ratings), beaten)
-    beaten = np.where(ratings > means[-1], levels[-1] - 0.5 + above * (ratings - means[-1]), beaten)
-    return np.clip(beaten, 0, len(rungs))
-
-
 def cells_of(sample: str) -> tuple[list[str], dict[tuple[str, str], Cell]]:
     """Return the ids of the texts of a sample, and the cell of each way and judge that was read."""
     cells = {}
@@ -114,7 +91,9 @@ def cells_of(sample: str) -> tuple[list[str], dict[tuple[str, str], Cell]]:
                     if "level" in row:
                         of_rungs[row["level"] - 1].append(expected_rating(row["percent"]))
                 means = tuple(float(np.mean(each)) for each in of_rungs)
-                cells["placed", judge] = Cell(placed(scores, means), means)
+                # On a scale from 0 to 5, a grade is the number of rungs beaten.
+                grades = RungScale(means).grades(scores, (0.0, 5.0))
+                cells["placed", judge] = Cell(grades, means)
     return texts, cells
 
 
@@ -156,15 +135,10 @@ def carried(cells: dict[tuple[str, str], Cell], way: str, good: NDArray[np.bool_
     """Return precision and share kept of each judge at the lowest cut-off of the first that is precise on its labels."""
     first = cells[way, "neutral1"].scores
     labelled = np.random.default_rng(0).permutation(len(first))[: min(LABELS, len(first))]
-    passing = (
-        [
-            cut
-            for cut in np.unique(first)
-            if good[labelled][first[labelled] >= cut].mean() >= PRECISION
-        ]
-        if good.any()
-        else []
-    )
+    candidates = np.unique(first[first <= first[labelled].max()])
+    passing = [
+        cut for cut in candidates if good[labelled][first[labelled] >= cut].mean() >= PRECISION
+    ]
     if not passing:
         return ["none"] * len(JUDGES)
     shown = []
@@ -270,8 +244,8 @@ def section(  # noqa: C901  a page of tables, one after another
         "",
         (
             "Spearman with people (within contexts, pooled), and a cut-off carried over: the lowest with precision of "
-            f"{PRECISION:g} on {min(LABELS, len(texts))} labels under the first neutral judge; a text is good above the median "
-            "of the sample. Precision, and in brackets the share of texts kept."
+            f"{PRECISION:g} on the labels of {min(LABELS, len(texts))} texts under the first neutral judge; a text is good "
+            "above the median of the sample. Precision, and in brackets the share of texts kept."
         ),
         "",
         "| way | measure | " + " | ".join(JUDGES) + " |",
