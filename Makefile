@@ -14,7 +14,8 @@ AXE := axe-core@4.11
 # the tests of local models.
 TORCH ?= torch==2.13.0
 
-# One process of pytest for each core. A file is run by one of them; tests/conftest.py puts the slowest files first.
+# One process of pytest for each core. A file is run by one of them; tests/conftest.py puts those of
+# tests/slowest.txt first.
 PARALLEL := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # The tests of `make check`: those of arrays, files, prompts, tables and rules, and those that read the source.
@@ -26,7 +27,7 @@ QUICK := tests/files tests/statistics tests/prompts tests/statistics tests/repor
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lint test test-integrations test-versions docs bench clean
+.PHONY: help demo check lint test slowest test-integrations test-versions docs bench clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /make \1\t/p' $(MAKEFILE_LIST)
@@ -45,6 +46,9 @@ lint: $(VENV)/.developed
 
 test: $(VENV)/.developed lint ## run every check and test
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL)
+
+slowest: $(VENV)/.developed ## measure which test files take longest; tests run these first
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) --record-slowest
 
 test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3, a small real model and a browser, in build/integrations
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q $(PARALLEL) tests/integrations tests/backends/hf/test_hf_gguf.py

@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,26 +29,9 @@ SETTINGS = re.compile(
 )
 
 # The files that take longest, longest first: they run first, so that no process is left alone with one at the end.
-SLOWEST = (
-    "integrations/test_real_model.py",
-    "test_readme.py",
-    "many_files/test_run.py",
-    "backends/hf/test_hf_writing.py",
-    "engine/test_self_check.py",
-    "test_reproduce.py",
-    "backends/hf/test_backend.py",
-    "jobs/test_two_runs.py",
-    "backends/hf/test_hf_command_line.py",
-    "test_secrets.py",
-    "hub/test_publish.py",
-    "report/test_curves.py",
-    "commands/test_malformed.py",
-    "commands/test_streams.py",
-    "jobs/test_several_benchmarks.py",
-    "contest/test_serving.py",
-    "methods/test_mqag.py",
-    "backends/openai/test_real_servers.py",
-)
+# `make slowest` measures them.
+SLOWEST = REPOSITORY / "tests" / "slowest.txt"
+MOST_SLOWEST = 20
 
 with suppress(ImportError):  # the tests with other packages do without
     from hypothesis import HealthCheck, settings
@@ -63,11 +47,27 @@ with suppress(ImportError):  # the tests with other packages do without
     settings.load_profile("steady")
 
 
+def pytest_addoption(parser):
+    parser.addoption("--record-slowest", action="store_true", help=f"write {SLOWEST.name}")
+
+
 def pytest_collection_modifyitems(items):
-    ranks = {REPOSITORY / "tests" / name: rank for rank, name in enumerate(SLOWEST)}
-    items.sort(
-        key=lambda item: ranks.get(item.path, len(ranks))
-    )  # what is not listed keeps its order
+    ranks = {REPOSITORY / name: rank for rank, name in enumerate(SLOWEST.read_text().split())}
+    # What is not listed keeps its order.
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """Write the files that took longest; with several processes, this runs in the one that has all reports."""
+    if not config.getoption("--record-slowest"):
+        return
+    seconds = Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if hasattr(report, "duration"):
+                seconds[report.nodeid.partition("::")[0]] += report.duration
+    names = [name for name, _ in seconds.most_common(MOST_SLOWEST)]
+    SLOWEST.write_text("".join(f"{name}\n" for name in names))
 
 
 @pytest.fixture(scope="session", autouse=True)
