@@ -26,12 +26,20 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 READINGS = HERE / "readings"
-# Sample, dimension, file of its release.
+# Sample, dimension, file of its release; the texts of the replies, and their labels, are beside the readings.
 SAMPLES = (
     ("topicalchat", "engagingness", "topicalchat_usr/tc_usr_data.json"),
     ("summeval", "coherence", "summeval/model_annotations.aligned.paired.jsonl.gz"),
+    ("replies", "helpfulness", ""),
 )
-WAYS = {"stated": "ladder", "rating": "rating", "placed": "placed", "anchored": "anchored"}
+WAYS = {
+    "stated": "ladder",
+    "rating": "rating",
+    "placed": "placed",
+    "anchored": "anchored",
+    "trial": "trial",
+}
+EDITS = ("padding", "authority", "bullets", "praise", "plea")
 JUDGES = ("neutral1", "neutral2", "strict", "lenient", "crowd")
 # Pairs of judges in the table; the first is the zero line.
 PAIRS = (
@@ -64,6 +72,32 @@ def ladder_score(percent: list[float]) -> float:
     return sum(level * (2 * share / 100 - 1) for level, share in enumerate(percent, start=1))
 
 
+def trial_score(row: dict[str, Any]) -> float:
+    """Return the ladder score of the trial's format: percent of better, worse and similar for each level."""
+    return sum(
+        level * (better - worse) / (better + worse + similar)
+        for level, (better, worse, similar) in enumerate(
+            zip(row["better"], row["worse"], row["similar"], strict=True), start=1
+        )
+    )
+
+
+def score_of(row: dict[str, Any], way: str) -> float:
+    """Return the score of a line of readings."""
+    if way == "trial":
+        return trial_score(row)
+    return ladder_score(row["percent"]) if way == "stated" else expected_rating(row["percent"])
+
+
+def scores_of(rows: list[dict[str, Any]], way: str) -> dict[str, float]:
+    """Return the score of each text: the mean over the anchors that it was compared with."""
+    lists: dict[str, list[float]] = {}
+    for row in rows:
+        if "level" not in row:
+            lists.setdefault(row["output_id"], []).append(score_of(row, way))
+    return {text: float(np.mean(scores)) for text, scores in lists.items()}
+
+
 def expected_rating(percent: list[float]) -> float:
     """Return the mean of a rating from its percentages."""
     return float(np.average([1, 2, 3, 4, 5], weights=percent))
@@ -73,15 +107,12 @@ def cells_of(sample: str) -> tuple[list[str], dict[tuple[str, str], Cell]]:
     """Return the ids of the texts of a sample, and the cell of each way and judge that was read."""
     cells = {}
     texts: list[str] = []
-    for way in ("stated", "rating", "anchored"):
+    for way in ("stated", "rating", "anchored", "trial"):
         for judge in JUDGES:
             if not (READINGS / f"stays-{sample}-{way}-{judge}.jsonl").exists():
                 continue
             rows = lines_of(f"stays-{sample}-{way}-{judge}")
-            score = ladder_score if way == "stated" else expected_rating
-            of_texts = {
-                row["output_id"]: score(row["percent"]) for row in rows if "level" not in row
-            }
+            of_texts = scores_of(rows, way)
             texts = texts or sorted(of_texts)
             scores = np.array([of_texts[text] for text in texts])
             cells[way, judge] = Cell(scores)
@@ -168,17 +199,28 @@ def interval(values: list[float]) -> str:
     return f"[{low:.2f}, {high:.2f}]"
 
 
-def section(  # noqa: C901  a page of tables, one after another
+def people_of(
+    sample: str, dimension: str, data: Path
+) -> tuple[dict[str, str], dict[str, list[float]]]:
+    """Return the context of each text, and its ratings by people or, for the replies, the label of its writer."""
+    ratings: dict[str, list[float]] = {}
+    if sample == "replies":
+        rows = lines_of("stays-replies")
+        owner = {row["output_id"]: row["context_id"] for row in rows}
+        return owner, {row["output_id"]: [float(row["label"])] for row in rows}
+    benchmark = refladder.load_benchmark(sample, str(data))
+    for rating in benchmark.ratings:
+        if rating.dimension == dimension:
+            ratings.setdefault(rating.output_id, []).append(rating.value)
+    return {output.id: output.context_id for output in benchmark.outputs}, ratings
+
+
+def section(
     sample: str, dimension: str, data: Path, draws: int
 ) -> tuple[list[str], dict[str, Any]]:
     """Return the tables of a sample as lines, and the shifts of the figure."""
     texts, cells = cells_of(sample)
-    benchmark = refladder.load_benchmark(sample, str(data))
-    owner = {output.id: output.context_id for output in benchmark.outputs}
-    ratings: dict[str, list[float]] = {}
-    for rating in benchmark.ratings:
-        if rating.dimension == dimension:
-            ratings.setdefault(rating.output_id, []).append(rating.value)
+    owner, ratings = people_of(sample, dimension, data)
     people = np.array([round(float(np.mean(ratings[text])), 9) for text in texts])
     contexts = np.array([owner[text] for text in texts])
     samples = resampled(contexts, draws)
@@ -273,6 +315,39 @@ def section(  # noqa: C901  a page of tables, one after another
     return [*lines, ""], figure
 
 
+def distractors(draws: int) -> list[str]:
+    """Return the table of edits that make a reply no better: shift, and texts that pass the median only through them."""
+    lines = [
+        "## Distractors",
+        "",
+        (
+            "40 replies by the neutral judge, as they are and with an edit that makes them no better. Each reader saw each "
+            "reply once, in one of its six forms. The ladder is that of the first scoring anchor. Shift in standard "
+            "deviations; then texts that pass the median of the unedited replies only with the edit, and only without it."
+        ),
+        "",
+        "| way | edit | shift | 95 % interval | pass only with the edit | pass only without it |",
+        "|---|---|--:|---|--:|--:|",
+    ]
+    for way in ("stated", "rating", "anchored"):
+        if not (READINGS / f"stays-distractors-{way}.jsonl").exists():
+            continue
+        scores = scores_of(lines_of(f"stays-distractors-{way}"), way)
+        texts = sorted(name.removesuffix("/none") for name in scores if name.endswith("/none"))
+        before = np.array([scores[f"{text}/none"] for text in texts])
+        cut = np.median(before)
+        for edit in EDITS:
+            after = np.array([scores[f"{text}/{edit}"] for text in texts])
+            samples = resampled(np.array(texts), draws)
+            moved = [shift(before[rows], after[rows]) for rows in samples]
+            gained, lost = (before < cut) & (after >= cut), (before >= cut) & (after < cut)
+            lines.append(
+                f"| {WAYS[way]} | {edit} | {shift(before, after):.2f} | {interval(moved)} | "
+                f"{gained.sum()} of {len(texts)} | {lost.sum()} of {len(texts)} |"
+            )
+    return [*lines, ""]
+
+
 def draw(figures: dict[str, dict[str, Any]], path: Path) -> None:
     """Draw the shift between a strict and a lenient judge by way and sample, with intervals, and the zero line."""
     import matplotlib as mpl
@@ -328,6 +403,7 @@ def main() -> None:
             continue
         of_sample, figures[sample] = section(sample, dimension, given.data / file, given.resamples)
         lines += of_sample
+    lines += distractors(given.resamples)
     given.out.write_text("\n".join(lines), encoding="utf-8")
     if given.figure:
         draw(figures, given.figure)

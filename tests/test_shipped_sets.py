@@ -215,3 +215,20 @@ def test_a_set_of_a_benchmark_has_its_digests_and_not_its_texts(name):
     assert names <= {dimension.name for dimension in benchmark(name).dimensions}
     whole = ladders_for(benchmark(name), opened.dimensions, opened)  # which compares the digests
     assert {context_id for context_id, _ in opened.ladders} <= whole.contexts.keys()
+
+
+@pytest.mark.parametrize("name", OF_BENCHMARKS)
+def test_the_card_of_a_benchmark_set_has_words_by_level_for_each_criterion(name):
+    card = (find_folder(name) / "README.md").read_text("utf-8")
+    opened = load_ladders(name)
+    for dimension in opened.dimensions:
+        lengths = [
+            [len(rung.text.split()) for rung in ladder.rungs]
+            for ladder in opened.ladders.values()
+            if ladder.dimension == dimension.name
+        ]
+        means = [sum(column) / len(column) for column in zip(*lengths, strict=True)]
+        middle = sum(means) / len(means)
+        deviation = max(abs(mean / middle - 1) for mean in means)
+        row = " | ".join(f"{mean:.0f}" for mean in means)
+        assert f"| {dimension.name} | {row} | {100 * deviation:.0f} % |" in card
