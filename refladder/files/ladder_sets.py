@@ -78,9 +78,8 @@ class LadderSet:
     `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `anchors`
     are the contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other
     sets. The first `scoring` anchors score texts, None for all. A shared set may serve further tasks (`serves`) than that
-    of its ladders. `earlier` are the revisions of the
-    set before ladders for more contexts were added, oldest first. A set of criteria has a task and dimensions, and no
-    ladders.
+    of its ladders, and `replaced_by` names a newer set. `earlier` are the revisions of the set before ladders for
+    more contexts were added, oldest first. A set of criteria has a task and dimensions, and no ladders.
     """
 
     name: str
@@ -96,6 +95,7 @@ class LadderSet:
     serves: tuple[str, ...] = ()
     earlier: tuple[Revision, ...] = ()
     scoring: int | None = None
+    replaced_by: str | None = None
     task_without_ladders: str = ""
 
     def __repr__(self) -> str:
@@ -445,7 +445,10 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     )
     opened = replace(opened, name=parts.name)
     if parts.shared is not None:
-        opened = replace(opened, serves=parts.shared.serves, scoring=parts.shared.scoring)
+        shared = parts.shared
+        opened = replace(
+            opened, serves=shared.serves, scoring=shared.scoring, replaced_by=shared.replaced_by
+        )
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if (
         certificate is None

@@ -111,6 +111,10 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
     ladders = open_set(spec.asked)
     if not spec.is_part:
         _explain_overall(spec.asked, ladders, events)
+        if newer := ladders.replaced_by:
+            events.notice(
+                f"{ladders.name} is replaced by {newer}; its scores stay as they are", once=True
+            )
     mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=ladders.serves_any_context)
     recorded = None
     if spec.judgments_from:

@@ -141,7 +141,9 @@ def test_build_reads_a_table_of_either_format_from_a_pipe(shell, tmp_path, name)
     assert "1 ladder of 5 rungs in built, 0 rungs failed" in done.stderr + done.stdout
     done = shell(f"R build --add <(sed s/a/b/ {name}) --out built")
     assert "1 ladder of 5 rungs added to built" in done.stderr + done.stdout
-    done = shell("R build <(echo '{\"context\": 5}') --task-file task.toml --writer builtin --out other")
+    done = shell(
+        "R build <(echo '{\"context\": 5}') --task-file task.toml --writer builtin --out other"
+    )
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].startswith("refladder: /dev/fd/63:1: ")
 
