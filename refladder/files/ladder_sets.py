@@ -28,6 +28,7 @@ from refladder.errors import DataError, UnknownNameError, UsageError, plural
 from refladder.files import hub
 from refladder.files.jsonl import (
     atomic,
+    check_name,
     read_bytes,
     read_record,
     read_records,
@@ -430,6 +431,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
                 f"{name}: a table without ladders; name a shipped set, such as general/reply, or the folder of "
                 "`refladder build`"
             )
+        check_name(Path(name).name, "signatures")
         return ladder_set_of_rows(rows, name=Path(name).name)
     parts = open_parts(name)
     opened = ladder_set(
@@ -470,6 +472,7 @@ def open_parts(name: str) -> Parts:
     folder = find_folder(name)
     # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
     label = name if name in published_names() else folder.resolve().name
+    check_name(label, "signatures")
     if (folder / MANIFEST).is_file():
         return replace(read_release(folder, name), name=label)
     if not (folder / "ladders.jsonl").is_file():

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.backends.metered import SPENT
 from refladder.errors import BackendError, DataError, UsageError, plural, redacted
 from refladder.files.folders import open_folder
-from refladder.files.jsonl import is_unicode, to_json
+from refladder.files.jsonl import check_name, to_json
 from refladder.files.scored_folders import (
     COUNTS,
     JUDGMENTS,
@@ -280,15 +280,8 @@ def _finished(
 def _write(folder: Folder, run: FolderRun) -> None:
     files = [replace(file, source=redacted(file.source)) for file in run.files]
     record = asdict(replace(run, files=files))
-    each_leaf(record, _check_unicode)
+    each_leaf(record, lambda leaf: check_name(str(leaf), f"the records of {folder.address}"))
     folder.write(RUN, to_json(record, indent=1) + b"\n")
-
-
-def _check_unicode(value: object) -> None:
-    if isinstance(value, str) and not is_unicode(value):
-        raise UsageError(
-            f"{value}: the name is not UTF-8, and {RUN} holds it; rename the file or folder"
-        )
 
 
 def _check_columns(path: str, given: str | None, mapped: Mapped) -> None:

@@ -109,15 +109,18 @@ def test_a_name_that_is_not_utf8_is_refused_before_anything_is_written(
     source = split(rows(20), tmp_path / "in", 20)
     odd = os.fsdecode(os.fsencode(source) + b"/caf\xe9.jsonl")
     (source / "00.jsonl").rename(odd)
-    refused = "the name is not UTF-8, and run.json holds it; rename the file or folder\n"
+    why = "the name is not UTF-8, and the records of {} hold it; rename the file or folder\n"
     text = fails(2, f"score {source} {LADDERS} --out {tmp_path}/out")
-    assert text == f"refladder: {source}/caf\N{REPLACEMENT CHARACTER}.jsonl: {refused}"
+    assert (
+        text
+        == f"refladder: {source}/caf\N{REPLACEMENT CHARACTER}.jsonl: {why.format(tmp_path / 'out')}"
+    )
     assert not (tmp_path / "out" / "run.json").exists()
     here = os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")
     split(rows(20), Path(here), 20)
     monkeypatch.chdir(here)
     assert fails(2, f"score . {LADDERS} --out ../out").endswith(
-        f"/d\N{REPLACEMENT CHARACTER}: {refused}"
+        f"/d\N{REPLACEMENT CHARACTER}: {why.format('../out')}"
     )
 
 
