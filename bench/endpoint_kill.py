@@ -1,6 +1,6 @@
-"""Rows against a faulty server by a client that is killed (kill -9) three times and once has no disk left.
+"""Rows against a faulty server by a client that is killed (kill -9) many times and once has no disk left.
 
-python bench/endpoint_kill.py [ROWS]
+python bench/endpoint_kill.py [ROWS] [KILLS]
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support/openai"))
 from fault_server import Faults, FaultServer
 from stored_client import start, stored_rows
 
-KILLS = 3
+# Runs that were killed and have a line of their own.
+SHOWN = 3
 FAULTS = Faults(seed=4, service=0.1, stall=0.0005, stall_time=3.0)
 
 
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    kills = int(sys.argv[2]) if len(sys.argv) > 2 else SHOWN
     lines = [
         "| end | rows in the store | asked in this run | of them stored before | answered again, not yet stored |"
     ]
@@ -33,24 +35,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, FaultServer(FAULTS) as server:
         path = Path(folder) / "r.sqlite"
 
-        def ended(how: str) -> None:
+        def ended(how: str, part: int = 0) -> None:
             nonlocal stored, twice
             asked, before = set(server.asked), stored
             stored = stored_rows(server.url, path, rows)
             twice += len(asked & before)
-            lines.append(
-                f"| {how} | {len(stored):,} | {len(asked):,} | {len(asked & before)} | {server.late} |"
-            )
+            if part <= SHOWN or part == kills:
+                lines.append(
+                    f"| {how} | {len(stored):,} | {len(asked):,} | {len(asked & before)} | {server.late} |"
+                )
             server.asked.clear()
             server.late = 0
 
-        for part in range(1, KILLS + 1):
+        for part in range(1, kills + 1):
             client = start(server.url, path, rows)
-            while len(server.answered) < part * rows // (KILLS + 2) and client.poll() is None:
+            while len(server.answered) < 3 * part * rows // (5 * kills) and client.poll() is None:
                 time.sleep(0.01)
             os.kill(client.pid, signal.SIGKILL)
             client.communicate()
-            ended("kill -9")
+            ended(f"kill -9, number {part}", part)
         said, _ = start(server.url, path, rows, path.stat().st_size + 100_000).communicate()
         print(said.strip())
         ended("disk full")
@@ -60,7 +63,7 @@ def main() -> None:
     text = [
         "# Rows by a client that is cut off",
         "",
-        f"`python bench/endpoint_kill.py {rows}`: {KILLS} kills, one full disk, then to the end; {seconds:.0f} s.",
+        f"`python bench/endpoint_kill.py {rows} {kills}`: {kills} kills, one full disk, then to the end; {seconds:.0f} s.",
         "",
         *lines,
         "",

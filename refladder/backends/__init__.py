@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 from refladder.backends.protocol import Backend, Streaming, Wrapper, in_batches, in_order, whole
 from refladder.errors import UnknownNameError, UsageError, option
+from refladder.files.jsonl import check_name
 from refladder.registry import Entry, find, names
 from refladder.typed import checked
 
@@ -90,6 +91,7 @@ def connect(name: str, **options: object) -> Backend:
 def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
     """Return the function that opens a backend, once it is sure to have these options."""
     kind = name.partition(":")[0]
+    check_name(name, "signatures")
     if kind == "distilled":
         raise UsageError(
             f"{name} estimates scores and compares no texts; use it as the judge of `score` only"

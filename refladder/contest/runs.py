@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.contest.compete import spent_before
 from refladder.contest.review_data import GRADES, PAIRS, ReviewData, Text, review_data_of
 from refladder.errors import DataError, RefladderError, UsageError, plural
+from refladder.files.hub import PREFIX
 from refladder.files.jsonl import read_bytes, read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.files.scored_folders import is_scored
@@ -369,6 +370,9 @@ def _ladders(
     """Load the ladders that a table was scored with, if they are unchanged; otherwise add a warning with the reason."""
     if name is None or run is None:
         return None
+    if name.startswith(PREFIX):
+        # The commit that scored the table, which its branch may have left.
+        name = run.ladders.partition("|")[0].rpartition("@")[0]
     try:
         if (folder := Path(name)).exists() and name not in published_names():
             for path in (folder, *folder.rglob("*")):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sys
 import tempfile
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError
-from refladder.files.jsonl import atomic, throw_away, writing
+from refladder.files.jsonl import atomic, open_bytes, throw_away, writing
 from refladder.files.locks import cannot_write, locked, locked_folder
 from refladder.files.streams import filesystem, is_url, reaching
 from refladder.records import digest_of
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 # Subfolder for files that are being written.
 WORK = ".work"
+# Bytes of a file that are read at a time.
+_PART = 1 << 20
 
 
 def cache_folder() -> Path:
@@ -69,6 +73,11 @@ class Folder:
         names = {path.relative_to(root).as_posix(): path for path in files}
         return {name: path.stat().st_size for name, path in names.items() if not _is_hidden(name)}
 
+    def digest(self, name: str) -> str | None:
+        """Return a digest of a file; None at a URL, where it would be downloaded and the store checks its files."""
+        path = Path(self.address, name)
+        return file_digest(path, path.stat().st_mtime_ns)
+
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""
         throw_away(Path(self.address, name))
@@ -113,6 +122,16 @@ class Folder:
             else locked(Path(self.address, WORK, name))
         ):
             yield
+
+
+@lru_cache
+def file_digest(path: Path, _changed: int) -> str:
+    """Return the digest of a file; a command that reads a folder several times computes it once."""
+    digest = hashlib.blake2b(digest_size=16)
+    with open_bytes(path) as stream:
+        while part := stream.read(_PART):
+            digest.update(part)
+    return digest.hexdigest()
 
 
 def _is_hidden(name: str) -> bool:
@@ -168,6 +187,9 @@ class RemoteFolder(Folder):
                 if not _is_hidden(name)
             }
         return {}
+
+    def digest(self, name: str) -> None:
+        """Return None, see `Folder.digest`."""
 
     def remove(self, name: str) -> None:
         """Remove a file, if it exists."""

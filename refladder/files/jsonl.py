@@ -345,6 +345,14 @@ def is_unicode(text: str) -> bool:
     return True
 
 
+def check_name(name: str, holders: str) -> None:
+    """Check that a name that records hold is Unicode: those of files and folders may be any bytes."""
+    if not is_unicode(name):
+        raise UsageError(
+            f"{name}: the name is not UTF-8, and {holders} hold it; rename the file or folder"
+        )
+
+
 def to_json(value: object, indent: int | None = None) -> bytes:
     """Format a value as JSON in UTF-8; half a surrogate pair, which is not valid UTF-8, stays a JSON escape."""
     return json.dumps(value, indent=indent, ensure_ascii=False).encode("utf-8", "backslashreplace")

@@ -28,6 +28,7 @@ from refladder.errors import DataError, UnknownNameError, UsageError, plural
 from refladder.files import hub
 from refladder.files.jsonl import (
     atomic,
+    check_name,
     read_bytes,
     read_record,
     read_records,
@@ -78,9 +79,8 @@ class LadderSet:
     `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `anchors`
     are the contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other
     sets. The first `scoring` anchors score texts, None for all. A shared set may serve further tasks (`serves`) than that
-    of its ladders. `earlier` are the revisions of the
-    set before ladders for more contexts were added, oldest first. A set of criteria has a task and dimensions, and no
-    ladders.
+    of its ladders, and `replaced_by` names a newer set. `earlier` are the revisions of the set before ladders for
+    more contexts were added, oldest first. A set of criteria has a task and dimensions, and no ladders.
     """
 
     name: str
@@ -96,6 +96,7 @@ class LadderSet:
     serves: tuple[str, ...] = ()
     earlier: tuple[Revision, ...] = ()
     scoring: int | None = None
+    replaced_by: str | None = None
     task_without_ladders: str = ""
 
     def __repr__(self) -> str:
@@ -430,6 +431,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
                 f"{name}: a table without ladders; name a shipped set, such as general/reply, or the folder of "
                 "`refladder build`"
             )
+        check_name(Path(name).name, "signatures")
         return ladder_set_of_rows(rows, name=Path(name).name)
     parts = open_parts(name)
     opened = ladder_set(
@@ -445,7 +447,10 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     )
     opened = replace(opened, name=parts.name)
     if parts.shared is not None:
-        opened = replace(opened, serves=parts.shared.serves, scoring=parts.shared.scoring)
+        shared = parts.shared
+        opened = replace(
+            opened, serves=shared.serves, scoring=shared.scoring, replaced_by=shared.replaced_by
+        )
     where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
     if (
         certificate is None
@@ -467,6 +472,7 @@ def open_parts(name: str) -> Parts:
     folder = find_folder(name)
     # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
     label = name if name in published_names() else folder.resolve().name
+    check_name(label, "signatures")
     if (folder / MANIFEST).is_file():
         return replace(read_release(folder, name), name=label)
     if not (folder / "ladders.jsonl").is_file():

@@ -28,7 +28,8 @@ _AGAIN = "run the same `refladder score` command again"
 class ScoredFile:
     """An input file with its stamp (size and time), and its output `name`, relative to the folder.
 
-    `rows` = `scored` + `unscored`, and `bytes` is the size of the output; None until all files of the run are scored.
+    `rows` = `scored` + `unscored`, and `bytes` and `digest` are of the output; None until all files of the run are scored.
+    Earlier versions wrote no digest.
     """
 
     source: str
@@ -38,6 +39,7 @@ class ScoredFile:
     scored: int | None = None
     unscored: int | None = None
     bytes: int | None = None
+    digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,6 +143,11 @@ def finished_files(path: str) -> list[ScoredFile] | None:
                 f"{where}: {sizes[file.name]:,} bytes, and its run wrote {file.bytes:,}; {_AGAIN}, which scores it "
                 "again, or name the files to read with a quoted glob"
             )
+        if not is_as_written(folder, file):
+            raise DataError(
+                f"{where}: has the size that its run wrote and other content; {_AGAIN}, which scores it again, or name "
+                "the files to read with a quoted glob"
+            )
         source = Path(run.directory, file.source)
         if not is_url(file.source) and source.exists() and stamp(str(source)) != file.stamp:
             raise DataError(
@@ -149,6 +156,11 @@ def finished_files(path: str) -> list[ScoredFile] | None:
             )
     check_strangers(folder, run, sizes)
     return run.files
+
+
+def is_as_written(folder: Folder, file: ScoredFile) -> bool:
+    """Return whether an output has the digest that its run wrote, if it wrote one and the folder is on this machine."""
+    return file.digest is None or folder.digest(file.name) in {None, file.digest}
 
 
 def check_strangers(folder: Folder, run: FolderRun, sizes: Mapping[str, int]) -> None:

@@ -17,7 +17,9 @@ import json
 import logging
 import math
 import re
+import shutil
 import sys
+import tempfile
 from collections.abc import Generator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -28,6 +30,7 @@ from refladder.errors import DataError, UsageError, did_you_mean, either, option
 from refladder.files import streams
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device, open_bytes
+from refladder.files.locks import cannot_write
 from refladder.files.outputs import check_own, write_run
 from refladder.files.scored_folders import finished_files
 from refladder.files.streams import is_url, list_urls, open_url
@@ -202,6 +205,29 @@ def standard_form(path: str, source_form: str) -> str | None:
 def read_once(path: str) -> bool:
     """Return whether a table can be read only once: standard input, or a pipe such as `<(zcat FILE)`."""
     return not isinstance(path, InMemory) and (path == STANDARD or is_device(Path(path)))
+
+
+@contextmanager
+def read_twice(source: str, form: str) -> Iterator[str]:
+    """Return the path of a table that can be read twice: standard input and pipes are copied; errors name the source."""
+    if not read_once(source):
+        yield source
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"stdin.{form}"
+        try:
+            with (
+                path.open("wb") as spool,
+                standard_input() if source == STANDARD else Path(source).open("rb") as stream,
+            ):
+                shutil.copyfileobj(stream, spool)
+        except OSError as error:
+            raise cannot_write(path, error) from error
+        try:
+            yield str(path)
+        except (DataError, UsageError) as error:
+            name = "<stdin>" if source == STANDARD else source
+            raise type(error)(str(error).replace(str(path), name)) from error
 
 
 def parse_number(text: str) -> float | None:

@@ -14,14 +14,21 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_record
-from refladder.files.tables import STANDARD, Row, format_of, number_in, parse_number, read_rows
+from refladder.files.tables import (
+    STANDARD,
+    Row,
+    format_of,
+    number_in,
+    parse_number,
+    read_rows,
+    read_twice,
+)
 from refladder.jobs.input_rows import Mapped, table_sink
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
     check_signature,
     mapped_columns,
     one_scale,
-    read_twice,
     reported,
     score_column,
 )

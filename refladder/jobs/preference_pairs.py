@@ -21,13 +21,13 @@ from refladder.files.tables import (
     number_in,
     open_sink,
     read_rows,
+    read_twice,
     standard_form,
 )
 from refladder.jobs.input_rows import Mapped, items
 from refladder.jobs.scored_tables import (
     mapped_columns,
     one_scale,
-    read_twice,
     reported,
     score_column,
 )
@@ -53,7 +53,8 @@ _ROUNDING = 1e-9
 class PairReport:
     """Counts of a run: of rows without a score or output, and of pairs written and left out, with the reason by name.
 
-    `single` contexts have one scored row; `widest` is the largest difference within a context.
+    A pair of rows with the `same_text` counts as nothing else. `single` contexts have one scored row; `widest` is the
+    largest difference within a context.
     """
 
     column: str
@@ -215,15 +216,17 @@ def _choose(
         values, total = scores[members], len(members) * (len(members) - 1) // 2
         different, reached = _differences(values, margin)
         same, counts = np.unique(texts[members], return_counts=True)
-        alike = sum(
-            _differences(values[texts[members] == text], margin)[1] for text in same[counts > 1]
-        )
-        wanted = reached - alike if most is None else min(reached - alike, most)
+        for text in same[counts > 1]:
+            copies = values[texts[members] == text]
+            apart, far = _differences(copies, margin)
+            alike = len(copies) * (len(copies) - 1) // 2
+            report.same_text += alike
+            total, different, reached = total - alike, different - apart, reached - far
+        wanted = reached if most is None else min(reached, most)
         report.single += len(values) == 1
         report.ties += total - different
         report.below_margin += different - reached
-        report.same_text += alike
-        report.over_limit += reached - alike - wanted
+        report.over_limit += reached - wanted
         if len(values) > 1:
             report.widest = max(report.widest or 0.0, float(values.max() - values.min()))
         pairs += _widest(

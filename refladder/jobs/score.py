@@ -6,6 +6,7 @@ run. A student scores a table too, in `students.first_pass`.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -49,6 +50,7 @@ from refladder.settings import ScoreSpec, Scoring, chosen
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from refladder.backends import Backend
     from refladder.events import Events
     from refladder.records import JudgeCheck, Progress
     from refladder.scoring.recorded import Recorded
@@ -109,6 +111,10 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
     ladders = open_set(spec.asked)
     if not spec.is_part:
         _explain_overall(spec.asked, ladders, events)
+        if newer := ladders.replaced_by:
+            events.notice(
+                f"{ladders.name} is replaced by {newer}; its scores stay as they are", once=True
+            )
     mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=ladders.serves_any_context)
     recorded = None
     if spec.judgments_from:
@@ -191,6 +197,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
     spec, dry_run = prepared.spec, session.dry_run
     with nullcontext() if dry_run else _locked_files(spec):
         judge = prepared.recorded or session.open(spec.judge, spec.judge_options)
+        before = _models_of(judge)
         scorer = LadderScorer(judge, prepared.ladders, spec.asked)
         columns = Columns(scorer.run, scorer.scale)
         scorer.report.scales = columns.scales()
@@ -227,9 +234,15 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
                 if progress is not None:
                     progress(scorer.report.rows, prepared.rows)
             log.finish()
+        scorer.report.models = dict(_models_of(judge) - before)
         if not dry_run:
             write_settings(spec, scorer.report, checks)
     return scorer.report
+
+
+def _models_of(judge: Backend) -> Counter[str]:
+    """Return the number of answers so far by the model that the server named."""
+    return Counter((judge.read_mode or {}).get("models"))
 
 
 @contextmanager
@@ -320,6 +333,7 @@ def write_settings(
         "above_top": report.above_top,
         "below_bottom": report.below_bottom,
         **({"rung_ratings": report.rung_ratings} if report.rung_ratings else {}),
+        **({"models": report.models} if report.models else {}),
     }
     write_run(out, {**spec.config, **found})
 

@@ -1,25 +1,16 @@
-"""What commands that read scored rows share: the score column, one scale, and a table that is read twice."""
+"""What commands that read scored rows share: the score column, the columns of `score`, and one scale."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_bytes
-from refladder.files.locks import cannot_write
 from refladder.files.scored_folders import RUN
 from refladder.files.streams import is_url
-from refladder.files.tables import (
-    STANDARD,
-    InMemory,
-    is_many,
-    read_once,
-    standard_input,
-)
+from refladder.files.tables import STANDARD, InMemory, is_many
+from refladder.jobs.input_rows import Mapped
 from refladder.parsing import parse_json
 from refladder.records import is_revised, same_scale, scale_of
 from refladder.scoring.columns import OVERALL
@@ -61,6 +52,12 @@ def mapped_columns(source: str, given: Mapping[str, str] | None = None) -> dict[
     options = run.get("options") or run.get("settings") or {}
     columns = options.get("columns") or [text.split("=", 1) for text in options.get("column") or ()]
     return {str(field): str(name) for field, name in dict(columns).items()} | dict(given or {})
+
+
+def mapped_as_scored(source: str) -> Mapped:
+    """Return the columns of scored rows, and their context if `score` was given one."""
+    context = (_run_of(source).get("options") or {}).get("context_id")
+    return Mapped(columns=mapped_columns(source), context=context)
 
 
 def low_end(source: str, column: str) -> float | None:
@@ -132,26 +129,3 @@ def reported(
         if progress is not None and number % _PROGRESS_EVERY == 0:
             progress(number, total)
         yield number, row
-
-
-@contextmanager
-def read_twice(source: str, form: str) -> Iterator[str]:
-    """Return the path of a table that can be read twice: standard input and pipes are copied; errors name the source."""
-    if not read_once(source):
-        yield source
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"stdin.{form}"
-        try:
-            with (
-                path.open("wb") as spool,
-                standard_input() if source == STANDARD else Path(source).open("rb") as stream,
-            ):
-                shutil.copyfileobj(stream, spool)
-        except OSError as error:
-            raise cannot_write(path, error) from error
-        try:
-            yield str(path)
-        except (DataError, UsageError) as error:
-            name = "<stdin>" if source == STANDARD else source
-            raise type(error)(str(error).replace(str(path), name)) from error

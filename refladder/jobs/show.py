@@ -10,6 +10,7 @@ from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.outputs import record_of
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.link import open_link
+from refladder.jobs.scored_tables import mapped_as_scored
 from refladder.loaders.fields import without_number
 from refladder.parsing import parse_as
 from refladder.records import JudgeCheck
@@ -107,21 +108,26 @@ def _placed(
             return None
         return linker.value(column, number, row.where)[0]
 
-    entries = []
+    mapped, entries = mapped_as_scored(path), []
+    context, text, *named = (
+        mapped.columns.get(field, field)
+        for field in ("context_id", "output", "output_id", "system")
+    )
     for row in read_rows(path):
-        needed = ("context_id", "output", names.score, names.grade)
+        ids = [context] if mapped.context is None else []
+        needed = [*ids, text, names.score, names.grade]
         missing = [name for name in needed if name not in row.fields]
         if missing:
             raise DataError(
-                f"{row.where}: no column {missing[0]!r}; needs context_id, output, {names.score} and "
-                f"{names.grade}, as `refladder score` writes them. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
+                f"{row.where}: no column {missing[0]!r}; needs {', '.join(needed[:-1])} and {names.grade}, as `refladder "
+                f"score` writes them. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
             )
-        if without_number(row.fields["context_id"]) == context_id:
-            text_name = str(row.fields.get("output_id") or row.fields.get("system") or row.where)
+        if (mapped.context or without_number(row.fields[context])) == context_id:
+            name = next(filter(None, map(row.fields.get, named)), row.where)
             entries.append(
                 {
-                    "id": text_name,
-                    "text": str(row.fields["output"]),
+                    "id": str(name),
+                    "text": str(row.fields[text]),
                     "score": linked(row, names.score),
                     "grade": linked(row, names.grade),
                     "spread": number_in(row, names.spread) if names.spread in row.fields else None,

@@ -12,7 +12,7 @@ from refladder.files.frames import Frame
 from refladder.files.hub import PREFIX
 from refladder.files.ladder_sets import choose_dimensions, rated_names
 from refladder.files.streams import is_url
-from refladder.files.tables import STANDARD, form_by_name
+from refladder.files.tables import form_by_name, read_once
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.loaders.task_files import FIELDS, read_task
 from refladder.loaders.user_table import load_contexts, read_user_table
@@ -33,7 +33,8 @@ def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | 
     names = [*registry.names("benchmark", BENCHMARKS), *rated_names()]
     if name in names:
         return name, source
-    if not (name == STANDARD or is_url(name) or name.startswith(PREFIX) or Path(name).is_file()):
+    is_path = Path(name).is_file() or read_once(name)
+    if not (is_path or is_url(name) or name.startswith(PREFIX)):
         if form_by_name(name):
             raise DataError(f"{name}: no such file")
         raise UnknownNameError("benchmark or file", name, names)

@@ -15,12 +15,21 @@ column names are mapped, and `scores.clarity` is the field of an object. The tas
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UnknownNameError, UsageError, column_option, similar
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.files.tables import InMemory, Row, cell_of, read_rows
+from refladder.files.tables import (
+    STANDARD,
+    InMemory,
+    Row,
+    cell_of,
+    read_once,
+    read_rows,
+    read_twice,
+)
 from refladder.loaders.draft import MEAN, Draft, output_text_id
 from refladder.loaders.fields import missing_column, name_of, numbers_of, text_of, texts_of
 from refladder.loaders.sources import fetch_table, read_table, table_of
@@ -188,6 +197,11 @@ def _read_source(source: Path | str) -> Iterator[Row]:
     elif source.removesuffix(".gz").endswith(".json"):
         # A JSON list, or lines of JSON.
         yield from read_table(Path(source)).rows
+    elif source != STANDARD and read_once(source):
+        # A pipe has no extension that says the format.
+        with read_twice(source, "table") as path:
+            rows = read_table(Path(path)).rows
+        yield from (replace(row, where=row.where.replace(path, source)) for row in rows)
     else:
         yield from read_rows(source)
 

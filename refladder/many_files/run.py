@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import time
 from collections import Counter, deque
 from contextlib import closing, suppress
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.backends.metered import SPENT
 from refladder.errors import BackendError, DataError, UsageError, plural, redacted
 from refladder.files.folders import open_folder
-from refladder.files.jsonl import to_json
+from refladder.files.jsonl import check_name, to_json
 from refladder.files.scored_folders import (
     COUNTS,
     JUDGMENTS,
@@ -23,6 +24,7 @@ from refladder.files.scored_folders import (
     ScoredFile,
     check_strangers,
     counts_name,
+    is_as_written,
     judgments_name,
     read_run,
     stamp,
@@ -42,6 +44,7 @@ from refladder.jobs.input_rows import check_ladders
 from refladder.jobs.score import set_named
 from refladder.many_files.worker import read_counts
 from refladder.many_files.workers import DEATHS
+from refladder.parsing import each_leaf
 from refladder.records import scale_of
 from refladder.scoring.modes import mode_of
 from refladder.scoring.score_report import ScoreReport
@@ -224,9 +227,7 @@ def _continued(
     if before is None:
         return run
     others = sorted(
-        name
-        for name in {*run.settings, *before.settings}
-        if _differs(name, run.settings, before.settings)
+        name for name in {*run.settings, *before.settings} if _differs(name, run, before)
     )
     if not others:
         return replace(
@@ -244,9 +245,11 @@ def _continued(
     return run
 
 
-def _differs(name: str, settings: Mapping[str, Any], before: Mapping[str, Any]) -> bool:
-    one = settings.get(name)
-    other = before.get(name)
+def _differs(name: str, run: FolderRun, before: FolderRun) -> bool:
+    one, other = run.settings.get(name), before.settings.get(name)
+    if name == "source" and one != other and not is_url(str(one)):
+        paths = Path(run.directory, str(one)), Path(before.directory, str(other))
+        return len({*map(os.path.realpath, paths)}) > 1
     if name == "ladders":
         return scale_of(one) != scale_of(other)
     return bool(one != other)
@@ -265,9 +268,10 @@ def _finished(
                     "choose another --out"
                 )
             counts = read_counts(folder, file.name)
-            if counts is not None and (counts.file.stamp, counts.file.bytes) == (
-                file.stamp,
-                sizes[file.name],
+            if (
+                counts is not None
+                and (counts.file.stamp, counts.file.bytes) == (file.stamp, sizes[file.name])
+                and is_as_written(folder, counts.file)
             ):
                 finished[file.name] = counts
     return finished
@@ -275,7 +279,9 @@ def _finished(
 
 def _write(folder: Folder, run: FolderRun) -> None:
     files = [replace(file, source=redacted(file.source)) for file in run.files]
-    folder.write(RUN, to_json(asdict(replace(run, files=files)), indent=1) + b"\n")
+    record = asdict(replace(run, files=files))
+    each_leaf(record, lambda leaf: check_name(str(leaf), f"the records of {folder.address}"))
+    folder.write(RUN, to_json(record, indent=1) + b"\n")
 
 
 def _check_columns(path: str, given: str | None, mapped: Mapped) -> None:

@@ -27,7 +27,7 @@ from refladder.errors import (
     redacted,
 )
 from refladder.events import Silent
-from refladder.files.folders import open_folder
+from refladder.files.folders import file_digest, open_folder
 from refladder.files.jsonl import atomic, to_json
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name, stamp
@@ -439,6 +439,7 @@ class Worker:
             scored=report.scored,
             unscored=report.rows - report.scored,
             bytes=out.stat().st_size,
+            digest=file_digest(out, out.stat().st_mtime_ns),
         )
         counts = Counts(file=scored, report=report)
         if judgments is not None and judgments.exists():

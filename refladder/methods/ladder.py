@@ -138,7 +138,10 @@ def score_benchmark(
                 progress(scorer.report.rows, len(outputs))
         log.finish()
     if tally is not None:
-        tally.reused = scorer.report.reused
+        # With those of rungs, which are rated before the first text.
+        report = scorer.report
+        tally.judgments, tally.unparsed = report.judgments, report.unparsed
+        tally.reused = report.reused
     return Method(name=LADDER, signature=scorer.report.signature, scores=scores), scorer.report
 
 

@@ -343,4 +343,5 @@ def link_warnings(link: Link) -> list[str]:
     same = [column.column for column in link.columns if column.map == "identity"]
     if not same:
         return []
-    return [f"Left as they are, since no map did better on held-out contexts: {', '.join(same)}."]
+    units = "texts" if link.columns[0].to_column else "contexts"
+    return [f"Left as they are, since no map did better on held-out {units}: {', '.join(same)}."]

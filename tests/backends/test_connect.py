@@ -6,7 +6,7 @@ import pytest
 
 from refladder import backends
 from refladder.backends import connect
-from refladder.errors import UnknownNameError
+from refladder.errors import UnknownNameError, UsageError
 from refladder.registry import Entry
 
 
@@ -54,3 +54,9 @@ def test_every_command_hands_options_on(arguments, flag, fails, tmp_path, monkey
     unknown = "unknown option of backend 'builtin' 'colour'"
     assert unknown in fails(2, *arguments, flag, "colour=red")
     assert f"{flag} 'colour': must be KEY=VALUE" in fails(2, *arguments, flag, "colour")
+
+
+def test_a_model_whose_name_is_not_utf8_is_refused():
+    # `hf:caf` and the byte 0xe9, as Python has such an argument.
+    with pytest.raises(UsageError, match="the name is not UTF-8, and signatures hold it; rename"):
+        connect("hf:caf\udce9")

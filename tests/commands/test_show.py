@@ -39,6 +39,32 @@ def test_scored_outputs_are_placed_on_the_ladder(command, stories, tmp_path):
     assert {"1.40", "2.20", "3.00", "3.80", "4.60"} <= set(grades)
 
 
+def test_columns_and_context_that_score_was_given_are_those_of_show(command, write_jsonl, tmp_path):
+    rows = [
+        {
+            "story": "story-01",
+            "reply": f"A keeper waits, {number}.",
+            "who": f"w{number}",
+            "output": "x",
+        }
+        for number in (1, 2)
+    ]
+    scored = tmp_path / "scored.csv"
+    given = "--column context_id=story --column output=reply --column output_id=who"
+    line = "score {} --ladders demo/story --dimension coherence --out {} {}"
+    assert command(line.format(write_jsonl(rows), scored, given)).code == 0
+    (shown,) = command(f"{SHOW} {scored} --json").rows
+    assert sorted((each["id"], each["text"]) for each in shown["outputs"]) == [
+        ("w1", "A keeper waits, 1."),
+        ("w2", "A keeper waits, 2."),
+    ]
+    alone = write_jsonl([{"output": "A keeper waits."}])
+    scored = tmp_path / "alone.jsonl"
+    assert command(line.format(alone, scored, "--context-id story-01")).code == 0
+    (shown,) = command(f"{SHOW} {scored} --json").rows
+    assert [each["text"] for each in shown["outputs"]] == ["A keeper waits."]
+
+
 def test_half_a_surrogate_pair_survives(command, tmp_path):
     path = write_lines(tmp_path / "scored.jsonl", [{**ROW, "output": "A \ud83d text."}])
     assert "A \ufffd text." in command(f"{SHOW} {path}").out

@@ -128,6 +128,26 @@ def test_process_substitution_is_a_table_and_an_output(shell):
     assert '"coherence_score"' in done.stdout
 
 
+@pytest.mark.parametrize("name", ["q.csv", "q.jsonl"])
+def test_build_reads_a_table_of_either_format_from_a_pipe(shell, tmp_path, name):
+    (tmp_path / "q.csv").write_text("context_id,context\na,Why is the sky blue?\n", "utf-8")
+    row = {"context_id": "a", "context": "Why is the sky blue?"}
+    (tmp_path / "q.jsonl").write_text(json.dumps(row) + "\n", "utf-8")
+    (tmp_path / "task.toml").write_text(
+        'task = "open"\n[[dimensions]]\nname = "clarity"\ndescription = "Whether it is clear."\n',
+        "utf-8",
+    )
+    done = shell(f"R build <(cat {name}) --task-file task.toml --writer builtin --out built")
+    assert "1 ladder of 5 rungs in built, 0 rungs failed" in done.stderr + done.stdout
+    done = shell(f"R build --add <(sed s/a/b/ {name}) --out built")
+    assert "1 ladder of 5 rungs added to built" in done.stderr + done.stdout
+    done = shell(
+        "R build <(echo '{\"context\": 5}') --task-file task.toml --writer builtin --out other"
+    )
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("refladder: /dev/fd/63:1: ")
+
+
 @pytest.mark.parametrize(
     "line",
     [

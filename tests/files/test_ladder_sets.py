@@ -1,8 +1,12 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
+import shutil
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -150,3 +154,18 @@ def test_dimensions_are_chosen_by_name_each_once():
     assert chosen == (COMPLEXITY, COHERENCE)
     with pytest.raises(UnknownNameError, match="dimension 'complex'; did you mean 'complexity'"):
         choose_dimensions(SET.dimensions, ["complex"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux")
+def test_a_set_whose_name_is_not_utf8_is_refused(fails, stories, tmp_path):
+    odd = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    shutil.copytree(Path(__file__).parents[2] / "published_data/demo/story", odd)
+    for line in (f"score {stories} --ladders {odd}", f"publish {odd} me/mine --dry-run"):
+        assert fails(2, line) == (
+            "refladder: caf\N{REPLACEMENT CHARACTER}: the name is not UTF-8, and signatures hold it; rename "
+            "the file or folder\n"
+        )
+    (Path(odd) / "fine").mkdir()
+    for path in Path(odd).glob("*.*"):
+        path.rename(Path(odd) / "fine" / path.name)
+    assert load_ladders(f"{odd}/fine").name == "fine"

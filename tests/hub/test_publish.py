@@ -17,6 +17,7 @@ from waiting import HANG, until
 
 import refladder
 from refladder import publish
+from refladder.contest.runs import read_run
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import load_ladders
 from refladder.jobs.release import without_model_path, without_paths
@@ -73,6 +74,19 @@ def test_scores_from_the_folder_and_from_the_hub_differ_in_the_address_only(
     assert '"signature": "ladders:mine@' in local
     assert f'"signature": "ladders:{address}@' in remote
     assert local.replace("ladders:mine@", f"ladders:{address}@") == remote == tagged
+
+
+def test_review_shows_the_rungs_of_the_commit_that_scored_after_the_branch_has_moved(
+    built, outputs, command, tmp_path
+):
+    publish(built(), "me/mine")
+    scored = tmp_path / "scored.jsonl"
+    command(f"score {outputs} --ladders hub:me/mine --any-judge --out {scored}")
+    rungs = read_run(scored).key["rungs"]
+    publish(built("changed", last="and nothing"), "me/mine")
+    moved = read_run(scored).key
+    assert moved.get("rungs") == rungs
+    assert not any("rungs" in line for line in moved["warnings"])
 
 
 def test_every_command_with_a_set_takes_an_address(built, command):

@@ -28,6 +28,16 @@ def ratings():
     return new.tolist(), (1 + new / 25 + random.normal(0, 0.2, 40)).round(3).tolist()
 
 
+def test_two_columns_that_are_alike_stay_as_they_are(command, write_jsonl, ratings, tmp_path):
+    one, other = (
+        write_jsonl(rows_of(ratings[0], name), f"{name}.jsonl") for name in ("new", "old")
+    )
+    done = command(
+        f"link --from {one} --from-by new --to {other} --to-by old --out {tmp_path}/link"
+    )
+    assert "Left as they are, since no map did better on held-out texts: new.\n" in done.err
+
+
 def test_a_line_between_two_ratings(command, ratings, write_jsonl, tmp_path):
     new, old = ratings
     first, second = write_jsonl(rows_of(new, "new"), "new.jsonl"), write_jsonl(rows_of(old, "old"), "old.jsonl")  # fmt: skip

@@ -158,10 +158,20 @@ def test_two_equal_texts_are_no_pair_and_take_no_place_of_a_context(command, wri
     path = write_jsonl(rows)
     done = command(f"pairs {path} --margin 2 --per-context 1")
     assert ids(done) == [("a0", "a2")]  # 3 apart, the widest of different texts
-    # reach 2: (0, 1) 4 with the same text, (0, 2) 3, (3, 1) 3, (3, 2) 2; below: (0, 3) 1, (2, 1) 1
+    # reach 2, or have the same text: (0, 1) 4 with the same text, (0, 2) 3, (3, 1) 3, (3, 2) 2; below: (0, 3) 1, (2, 1) 1
     assert "2 below the margin, 2 over --per-context, 1 with the same text" in done.err
     every = command(f"pairs {path} --margin 2")
     assert ids(every) == [("a0", "a2"), ("a3", "a1"), ("a3", "a2")]
+
+
+def test_copies_with_equal_scores_are_counted_as_the_same_text(command, write_jsonl):
+    rows = table({"a": [5.0, 5.0, 5.0, 1.0]})
+    rows[1]["output"] = rows[0]["output"]
+    done = command(f"pairs {write_jsonl(rows)} --margin 3")
+    # (0, 1) is of one text; (0, 2) and (1, 2) have equal scores; each of the three is 4 above row 3
+    assert ids(done) == [("a0", "a3"), ("a1", "a3"), ("a2", "a3")]
+    assert "not written: 2 pairs with equal scores, 0 below the margin, " in done.err
+    assert "0 over --per-context, 1 with the same text\n" in done.err
 
 
 def test_scores_and_prompts_that_do_not_go_together_are_refused(command, fails, write_jsonl):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from doubles import Double, items_of
@@ -45,6 +47,22 @@ CERTAIN = {
     "loss": (IMPOSSIBLE, 0.0, IMPOSSIBLE),
     "tie": (IMPOSSIBLE, IMPOSSIBLE, 0.0),
 }
+
+
+def test_a_set_that_a_newer_one_replaces_says_so_and_scores(command, write_jsonl, tmp_path):
+    old = tmp_path / "old"
+    shutil.copytree(Path(__file__).parents[2] / "published_data/general/reply", old)
+    before = load_ladders(old).signature
+    rows = write_jsonl(
+        [{"output": "Please restart the router, and write again if it is still slow."}]
+    )
+    note = "is replaced by general/reply-2; its scores stay as they are"
+    line = f"score {rows} --ladders {old} --any-judge"
+    assert note not in command(line).err
+    settings = json.loads((old / "set.json").read_bytes()) | {"replaced_by": "general/reply-2"}
+    (old / "set.json").write_text(json.dumps(settings) + "\n", "utf-8")
+    assert load_ladders(old).signature == before
+    assert command(line).err.count(f"{old.name} {note}") == 1
 
 
 class Numbers(Double):

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
+from pathlib import Path
 
 import pytest
 from scored_folders import Inline, scored, split
@@ -52,13 +56,72 @@ def test_a_file_that_is_missing_or_cut_is_refused_until_it_is_scored_again(comma
     assert command(reading).code == 0
 
 
-def test_damage_that_keeps_the_size_is_refused(fails, scoring, tmp_path):
-    _, out = scoring
-    file, kept = out / "01.jsonl", tmp_path / "kept.jsonl"
-    file.write_bytes(file.read_bytes()[:-9] + bytes(9))
-    text = fails(2, f"filter {out} {READING} --out {kept}")
-    assert text.startswith(f"refladder: {file}:20: ")
-    assert not kept.exists()
+def test_a_changed_number_is_refused_until_its_file_is_scored_again(
+    command, fails, scoring, tmp_path
+):
+    line, out = scoring
+    file = out / "01.jsonl"
+    whole = file.read_bytes()
+    at = whole.index(b'"coherence_score":') + len('"coherence_score":')
+    changed = bytearray(whole)
+    changed[whole.index(b".", at) + 1] ^= 1  # another digit
+    file.write_bytes(changed)
+    text = fails(2, f"filter {out} {READING} --out {tmp_path}/kept.jsonl")
+    assert text == (
+        f"refladder: {file}: has the size that its run wrote and other content; run the same `refladder score` "
+        "command again, which scores it again, or name the files to read with a quoted glob\n"
+    )
+    assert "(2 from earlier runs)" in command(line).err
+    assert file.read_bytes() == whole
+    assert command(f"filter {out} {READING}").code == 0
+
+
+def test_a_folder_of_an_earlier_version_has_no_digests_and_is_read(command, scoring):
+    line, out = scoring
+    for path in (out / "run.json", *(out / "counts").iterdir()):
+        text, count = re.subn(r',\s*"digest": ?"[0-9a-f]{32}"', "", path.read_text("utf-8"))
+        assert count
+        path.write_text(text, "utf-8")
+    assert command(f"filter {out} {READING}").code == 0
+    assert "3 files (3 from earlier runs)" in command(line).err
+
+
+def test_one_source_may_be_written_in_several_ways(command, fails, rows, tmp_path, monkeypatch):
+    split(rows(20), tmp_path / "in", 20)
+    split(rows(20), tmp_path / "other", 20)
+    monkeypatch.chdir(tmp_path)
+    for out, spellings in (
+        ("out", ("in", "in/", "./in", f"{tmp_path}/in", "other/../in")),
+        ("globbed", ("'in/*.jsonl'", "'./in/*.jsonl'", f"'{tmp_path}/in/*.jsonl'")),
+    ):
+        assert command(f"score {spellings[0]} {LADDERS} --out {out}").code == 0
+        for spelling in spellings:
+            done = command(f"score {spelling} {LADDERS} --out {out}")
+            assert "1 file (1 from earlier runs)" in done.err, done.err
+        refused = fails(2, f"score other {LADDERS} --out {out}")
+        assert "holds files of another run (other source)" in refused
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux")
+def test_a_name_that_is_not_utf8_is_refused_before_anything_is_written(
+    fails, rows, tmp_path, monkeypatch
+):
+    source = split(rows(20), tmp_path / "in", 20)
+    odd = os.fsdecode(os.fsencode(source) + b"/caf\xe9.jsonl")
+    (source / "00.jsonl").rename(odd)
+    why = "the name is not UTF-8, and the records of {} hold it; rename the file or folder\n"
+    text = fails(2, f"score {source} {LADDERS} --out {tmp_path}/out")
+    assert (
+        text
+        == f"refladder: {source}/caf\N{REPLACEMENT CHARACTER}.jsonl: {why.format(tmp_path / 'out')}"
+    )
+    assert not (tmp_path / "out" / "run.json").exists()
+    here = os.fsdecode(os.fsencode(tmp_path) + b"/d\xff")
+    split(rows(20), Path(here), 20)
+    monkeypatch.chdir(here)
+    assert fails(2, f"score . {LADDERS} --out ../out").endswith(
+        f"/d\N{REPLACEMENT CHARACTER}: {why.format('../out')}"
+    )
 
 
 def test_an_input_that_changed_is_refused_until_it_is_scored_again(

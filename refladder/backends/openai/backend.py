@@ -187,13 +187,14 @@ class OpenAIBackend(Streaming):
 
     @property
     def read_mode(self) -> dict[str, Any] | None:
-        """Return the mode of reading labels, and why no better one is used."""
+        """Return the mode of reading labels, why no better one is used, and the answers by the model that they name."""
         if self._capabilities is None or self._files is not None:
             return None
         return {
             "mode": self._capabilities.name(self.options.samples),
             "prefix": self._capabilities.prefix,
             "not_better": list(self._capabilities.refused),
+            "models": dict(self._tally.models),
         }
 
     def load(self) -> None:

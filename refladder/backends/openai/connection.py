@@ -156,10 +156,26 @@ class Connection:
                     "one answer was given to two different requests, so what lies between mixes answers up",
                     ends_the_run=True,
                 )
+            self._count_model(answer.get("model"))
             used = self._tally.used(answer.get("usage"))
             return answer, 0.0 if used is None else tokens - used
 
         return await self._answered(once, tokens)
+
+    def _count_model(self, name: object) -> None:
+        """Count an answer by the model that it names, and warn of the second model."""
+        if not isinstance(name, str):
+            return
+        models, name = self._tally.models, self.shown(name)
+        models[name] += 1
+        if len(models) == 2 and models[name] == 1:
+            LOG.warning(
+                "%s: answers named the model %s, and now %s, so the judge may have changed in mid-run. The run "
+                "continues; if these are two models, run it again with one of them, without its stored answers and "
+                "judgments.",
+                self._options.base_url,
+                *models,
+            )
 
     async def models(self) -> list[str]:
         """Return the ids of the models that the server offers; empty if it does not say."""

@@ -101,9 +101,10 @@ class Identities:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of requests and answers over the life of a backend."""
+    """Counts of requests and answers over the life of a backend; `models` are answers by the model that they name."""
 
     counts: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
     identities: Identities = field(default_factory=Identities)
 
     def used(self, usage: Any) -> int | None:

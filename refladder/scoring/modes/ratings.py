@@ -6,11 +6,13 @@ The score is the expected rating. The judge's own ratings of rungs place it on t
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from refladder.backends.dry_run import NOT_ASKED
+from refladder.backends.protocol import STATED_TOKENS
 from refladder.errors import UsageError, option
 from refladder.prompts import fill
 from refladder.records import IMPOSSIBLE, OUTCOMES, RATINGS, LabelReading, Unwritten
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
     from refladder.settings import Scale, Scoring
 
 LOW, HIGH = 1.0, 5.0
+# Tokens of a criterion's name and five percentages; tokenizers that split digits and line ends need most.
+_TOKENS_OF_A_RATING = 40
 _RATINGS = np.arange(LOW, HIGH + 1)
 
 
@@ -375,7 +379,13 @@ class StatedRating(Rating):
         def unparsed(position: int, answer: Completion) -> bool:
             return any(isinstance(read, str) for read in self._read(asked[position], answer))
 
-        return written_judgments(asker, prompts, run.recipe.sampling, judgments, unparsed)
+        sampling = run.recipe.sampling
+        # A number of tokens that the user gave stays.
+        if sampling.max_tokens == STATED_TOKENS:
+            criteria = max(1 + group[0].texts.get("criteria", "").count("\n") for group in groups)
+            room = max(STATED_TOKENS, _TOKENS_OF_A_RATING * criteria)
+            sampling = replace(sampling, max_tokens=room)
+        return written_judgments(asker, prompts, sampling, judgments, unparsed)
 
     def _judged(self, recipe: str, group: Group, answer: Completion) -> list[Judgment]:
         """Return the judgment of each question about the text that an answer rates."""

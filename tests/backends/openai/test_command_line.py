@@ -55,6 +55,33 @@ def test_score_goes_on_without_asking_again(judge, command, write_jsonl, tmp_pat
     assert len(again) < 10  # a handshake, and not one of the rows
 
 
+def test_a_server_that_names_another_model_in_mid_run_is_noticed_and_recorded(
+    judge, command, write_jsonl, tmp_path, caplog
+):
+    server, named = judge(replace(VLLM, named=lambda number: "toy-1" if number < 150 else "toy-2"))
+    out = tmp_path / "out.jsonl"
+    score = ("score", write_jsonl(harbour(20)), *RELEVANCE, "--any-judge", *named, "--no-store")
+    assert command(*score, "--out", out).code == 0
+    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warned == [
+        (
+            f"{server.url}: answers named the model toy-1, and now toy-2, so the judge may have changed in mid-run. The run "
+            "continues; if these are two models, run it again with one of them, without its stored answers and judgments."
+        )
+    ]
+    models = json.loads((tmp_path / "out.jsonl.run.json").read_bytes())["models"]
+    assert list(models) == ["toy-1", "toy-2"]
+    done = command(*score, "--json", "--out", tmp_path / "later.jsonl")
+    assert list(json.loads(done.out)["spent"][0]["read_mode"]["models"]) == ["toy-2"]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write_jsonl(harbour(20), "in/a.jsonl")
+    scored = tmp_path / "scored"
+    assert command("score", folder, *score[2:], "--out", scored).code == 0
+    counts = json.loads((scored / "counts" / "a.jsonl.json").read_bytes())
+    assert list(counts["report"]["models"]) == ["toy-2"]
+
+
 class Watched(list):
     """What a server is asked; `then` is called as the question with this number arrives."""
 

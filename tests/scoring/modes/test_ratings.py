@@ -310,6 +310,20 @@ def test_an_unparsed_rating_has_its_reason_and_the_other_criteria_a_score():
     assert row["tone_score"] == pytest.approx(3.5)
 
 
+@pytest.mark.parametrize(("number", "tokens"), [(2, 300), (12, 480)])
+def test_ratings_of_many_criteria_together_have_room(number, tokens):
+    class Counting(Rater):
+        def write(self, prompts, sampling):
+            assert sampling.max_tokens == tokens
+            return super().write(prompts, sampling)
+
+    criteria = [
+        Dimension(name=f"c{place}", description="Muddled to clear.") for place in range(number)
+    ]
+    (row,) = scored(Counting(), "rating:together", made(dimensions=criteria), rows_of(3.0))
+    assert row["c1_score"] == pytest.approx(3.0)
+
+
 def test_lines_in_the_text_are_not_the_answer():
     target = "1: 0\n2: 0\n3: 0\n4: 0\n5: 100"
     judge = Rater(lambda prompt: "4" if prompt.slots["target"] == target else None)
@@ -425,6 +439,14 @@ def test_the_first_anchors_score_in_an_evaluation_too(answers, times):
         asked[anchors] = len(judge.prompts)
     # The 5 rungs of 2 more anchors: against each text, or rated once.
     assert asked[3] - asked[1] == 2 * 5 * times
+
+
+@pytest.mark.parametrize("answers", ["rating", "rating:stated"])
+def test_an_evaluation_counts_the_ratings_of_rungs_as_judgments(answers):
+    settings = MethodSettings(answers=answers)
+    (run,) = refladder.evaluate(RATED, ladders=made(), judge=Rater(), settings=settings).runs
+    # 15 rungs, and the texts.
+    assert run.calls == run.result.judgments == 15 + len(RATED)
 
 
 def test_anchors_of_an_evaluation_need_a_set():

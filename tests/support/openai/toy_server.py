@@ -46,6 +46,7 @@ class Quirks:
     length_field: str = "max_tokens"
     tempered: bool = True
     strict: bool = False  # refuses the fields of other servers
+    named: object = None  # (number of requests so far) -> the model that answers name
     key: str = ""
     header: str = ""  # a request without it is refused
     under_v1: bool = False  # a proxy: all paths lie under /v1
@@ -119,7 +120,8 @@ class ToyServer(HttpServer):
             told = "Not Found" if quirks.unknown == 404 else "Forbidden"
             return Reply({"detail": told}, quirks.unknown)
         try:
-            return Reply(route(sent))
+            named = {} if quirks.named is None else {"model": quirks.named(len(self.asked))}
+            return Reply({**route(sent), **named})
         except RefusedError as refused:
             return Reply({"error": {"message": str(refused)}}, refused.status)
 
