@@ -8,15 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError, either, option, plural
+from refladder.files.certificate import CERTIFICATE, json_of, write_certificate
 from refladder.files.jsonl import read_bytes, write_json
 from refladder.files.ladder_sets import (
-    CERTIFICATE,
     REVISIONS,
     append_ladders,
     ladder_set,
     load_ladders,
     of_whole_anchors,
-    write_certificate,
     write_ladder_set,
 )
 from refladder.files.locks import locked_folder
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.events import Events
+    from refladder.files.certificate import Certificate
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Context, Ladder, LadderFailure, Progress
     from refladder.session import Session
@@ -59,7 +59,7 @@ class BuildReport:
 
     ladders: int
     failures: tuple[LadderFailure, ...]
-    certificate: Mapping[str, Any] | None = None
+    certificate: Certificate | None = None
     anchors: tuple[str, ...] = ()
     known: int = 0
     uncertified: bool = False
@@ -74,7 +74,8 @@ class BuildReport:
         if self.anchors:
             counts["anchors"] = list(self.anchors)
         if self.certificate is not None:
-            counts |= {key: self.certificate[key] for key in ("verdict", "digest", "built")}
+            shown = json_of(self.certificate)
+            counts |= {key: shown[key] for key in ("verdict", "digest", "built")}
         return counts
 
     def lines(self, spec: BuildSpec) -> list[str]:
@@ -82,7 +83,7 @@ class BuildReport:
         failed = plural(len(self.failures), "rung")
         ladders = plural(self.ladders, "ladder")
         if spec.adds is None:
-            rungs = spec.rungs if self.certificate is None else self.certificate["counts"]["rungs"]
+            rungs = spec.rungs if self.certificate is None else self.certificate.counts.rungs
             anchors = plural(len(self.anchors), "shared anchor")
             of = f" ({anchors})" if self.anchors else ""
             return [f"{ladders} of {rungs} rungs{of} in {spec.folder}, {failed} failed"]

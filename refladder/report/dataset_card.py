@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.files.hub import Head
-    from refladder.files.release import Manifest
+    from refladder.files.release import Check, Manifest
     from refladder.records import Recipe
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class Facts:
     recipes: Mapping[Recipe, int]
     lengths: Sequence[tuple[int, float, int]]
     baseline: bool
-    certificate: Sequence[Mapping[str, str]]
+    certificate: Sequence[Check]
 
 
 def merged_card(
@@ -194,17 +194,17 @@ def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
     )
 
 
-def _standing(checks: Sequence[Mapping[str, str]]) -> str:
+def _standing(checks: Sequence[Check]) -> str:
     """Say that a set is not certified whose certificate is no pass; the first row is that of the whole."""
-    if not checks or checks[0]["verdict"] == PASS:
+    if not checks or checks[0].verdict == PASS:
         return ""
-    return f"**Not certified: the verdict is {checks[0]['verdict']}**, see Certificate.\n\n"
+    return f"**Not certified: the verdict is {checks[0].verdict}**, see Certificate.\n\n"
 
 
-def _certificate(checks: Sequence[Mapping[str, str]]) -> str:
+def _certificate(checks: Sequence[Check]) -> str:
     if not checks:
         return ""
-    rows = [[check["name"], f"**{check['verdict']}**", check["details"]] for check in checks]
+    rows = [[check.name, f"**{check.verdict}**", check.details] for check in checks]
     return f"\n\n## Certificate\n\n{_table(['check', 'verdict', 'details'], rows)}"
 
 
