@@ -73,12 +73,9 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
     else:
         print_certificate(certificate)
         console.say_checks(checks)
-        where = (
-            "not stored: only a set in a folder gets a certificate"
-            if spec.folder is None
-            else "stored in the folder of the set"
-        )
-        console.notify(where)
+        stored = "stored in the folder of the set"
+        unstored = "not stored: only a set in a folder gets a certificate"
+        console.notify(unstored if spec.folder is None else stored)
         console.tell_spent(session.spent())
     unread = certificate.counts.unparsed > 0 and certificate.verdict != UNTESTED
     return console.UNSCORED if certificate.verdict == REFUSE or unread else 0

@@ -24,7 +24,6 @@ CERTIFICATE = "certificate.json"
 SCHEMA = "certificate/1"
 
 
-@record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedBy:
     """The judge, and the signature of how it was asked."""
@@ -54,17 +53,6 @@ class Counts:
     surface_climbs: int
 
 
-@record()
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tests:
-    """The sign tests of all steps of the set."""
-
-    kind: str
-    tests: int
-    alpha: float
-
-
-@record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
     """What `build --certify` repaired; `before` are judgments and unparsed ones of the first certificate."""
@@ -142,7 +130,6 @@ class OfLadder:
     surface_climbs: bool
 
 
-@record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfAnchor:
     """How often the levels of an anchor are in order with those of the others."""
@@ -170,14 +157,17 @@ class Sharing:
 @record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """What a judge found of the ladders with a digest; `docs/reference/files.md` describes every key."""
+    """What a judge found of the ladders with a digest; `docs/reference/files.md` describes every key.
+
+    `tests` are the kind, number and error of the sign tests, None without them; `digest` is empty until it is `sealed`.
+    """
 
     ladders: str
     verdict: str
     judge: JudgedBy
     refladder: str
     counts: Counts
-    tests: Tests | None
+    tests: Mapping[str, str | int | float] | None
     built: Built | None
     notes: tuple[str, ...]
     dimensions: tuple[OfDimension, ...]

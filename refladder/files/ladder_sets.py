@@ -155,7 +155,7 @@ class LadderSet:
 
 def _root() -> Path:
     package = Path(__file__).parents[1]
-    # The path in a wheel.
+    # A wheel has the sets inside the package, a checkout beside it.
     installed = package / "published_data"
     return installed if installed.is_dir() else package.parent / "published_data"
 
@@ -303,7 +303,7 @@ class Checks:
                 )
         self.task = ""
         self.rungs = 0
-        # Ladders so far.
+        # The number of ladders that were checked so far.
         self.count = 0
         self._name, self._tasks = name, tasks
         self._dimensions = {dimension.name for dimension in dimensions}
@@ -389,7 +389,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     name = str(name)
     if not name.startswith(hub.PREFIX) and name not in published_names() and Path(name).is_file():
         if _is_of_a_set(Path(name)):
-            # Says so.
+            # This raises the error that names the folder of the file.
             find_folder(name)
         rows = read_rows(name)
         if "rungs" not in (rows.columns() or ["rungs"]):
@@ -410,12 +410,11 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         anchors=() if parts.shared is None else parts.shared.anchors,
         earlier=parts.earlier,
     )
-    opened = replace(opened, name=parts.name)
-    if parts.shared is not None:
-        opened = replace(opened, serves=parts.shared.serves, scoring=parts.shared.scoring)
-    if certified:
-        opened = replace(opened, certificate=certificate_of(name, parts, opened.digest))
-    return opened
+    certificate = certificate_of(name, parts, opened.digest) if certified else None
+    opened = replace(opened, name=parts.name, certificate=certificate)
+    if parts.shared is None:
+        return opened
+    return replace(opened, serves=parts.shared.serves, scoring=parts.shared.scoring)
 
 
 def certificate_of(name: str, parts: Parts, ladders: str) -> Certificate | None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 from refladder.errors import DataError
 from refladder.files.jsonl import from_line, from_lines, read_bytes, to_json, writing
 from refladder.files.tables import Row, fitting, parquet_library, read_rows
-from refladder.parsing import parse_json, read_strict
+from refladder.parsing import parse_as, parse_json
 from refladder.records import (
     SCHEMAS,
     Context,
@@ -144,13 +144,8 @@ def read_manifest(path: Path, label: str) -> Manifest:
         raise DataError(
             f"{label}: {MANIFEST} has the schema {schema!r}, not {SCHEMA!r}; name a set of `refladder publish`"
         )
-    manifest = read_strict(
-        Manifest,
-        json.dumps(fields),
-        lambda fault: (
-            f"{label}: {MANIFEST} field {fault.field!r}: {fault.message}; publish the set again"
-        ),
-    )
+    again = "publish the set again"
+    manifest = parse_as(Manifest, json.dumps(fields), f"{label}: {MANIFEST}", SCHEMA, again)
     for shard in manifest.files:
         if not _PATH.fullmatch(shard.path):
             raise DataError(

@@ -26,7 +26,6 @@ from refladder.files.certificate import (
     OfLadder,
     Sharing,
     Step,
-    Tests,
     sealed,
     write_certificate,
 )
@@ -79,6 +78,7 @@ JUDGMENTS = "certificate.judgments.jsonl"
 # Judgments asked and stored at a time; also what a kill can lose.
 BATCH = 256
 _SURFACE = "builtin"
+_TESTS = "exact one-sided sign test over contexts, Holm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -294,11 +294,6 @@ def _certificate(
     verdicts_on = [each.verdict for each in dimensions] + ([sharing.verdict] if sharing else [])
     asked = [*judgments, *across]
     anchors = len(ladders.anchors) if few else 0
-    tests = Tests(
-        kind="exact one-sided sign test over contexts, Holm",
-        tests=adjusted.size,
-        alpha=trust.ALPHA,
-    )
     return Certificate(
         ladders=ladders.digest,
         verdict=trust.worst(verdicts_on),
@@ -314,7 +309,7 @@ def _certificate(
             unparsed=sum(judgment.logprobs is None for judgment in asked),
             low_mass=sum(map(has_low_mass, asked)),
         ),
-        tests=None if few else tests,
+        tests=None if few else {"kind": _TESTS, "tests": adjusted.size, "alpha": trust.ALPHA},
         built=None,
         notes=tuple(_notes(asker, dimensions, adjusted.size, anchors)),
         dimensions=tuple(dimensions),

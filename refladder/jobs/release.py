@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from refladder.files.jsonl import to_json, to_line
 from refladder.files.ladder_sets import Checks, certificate_of, new_digest, open_parts
 from refladder.files.release import WHOLE_CERTIFICATE, Check, LadderRow, Manifest, write_shards
 from refladder.records import Revision
-from refladder.report.dataset_card import Facts
+from refladder.report.dataset_card import Release
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from refladder.files.certificate import Certificate
     from refladder.files.release import Parts
     from refladder.records import Context, Progress, Recipe
+    from refladder.settings import Publishing
 
 # Prefix of the fingerprint of the writer whose ladders are a baseline.
 BUILTIN = "builtin"
@@ -32,15 +33,6 @@ _LOCAL_MODEL = re.compile(
     r"(?<=hf:)(?:[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])[^@|]*?([^@|/\\]+)[/\\]?(?=@|$)"
 )
 _NOT_DETAILS = ("schema", "verdict", "dimension", "context_id", "level")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """A release in a folder, what its card says of it, and what the publisher should know."""
-
-    folder: Path
-    facts: Facts
-    notices: tuple[str, ...]
 
 
 def without_model_path(text: str) -> str:
@@ -73,7 +65,7 @@ class _Tally:
         self.lengths: dict[int, array[int]] = {}
         # Digest of the published ladders; `checks` has the digest of the local ones.
         self.public = new_digest()
-        # The revisions as they are published.
+        # The earlier revisions, with the digests of the published ladders.
         self.earlier: list[Revision] = []
         self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
         self._parts = parts
@@ -84,7 +76,7 @@ class _Tally:
         counts = [each.ladders for each in self._parts.earlier]
         for ladder in self.checks.passed(self._parts.ladders, self._parts.earlier):
             public = replace(ladder, recipe=_public(ladder.recipe))
-            # There are more ladders than in this revision.
+            # This ladder is the first after an earlier revision.
             if self.checks.count - 1 in counts:
                 self.earlier.append(
                     Revision(ladders=self.checks.count - 1, digest=self.public.hexdigest())
@@ -120,15 +112,9 @@ class _Tally:
         ]
 
 
-def stage(
-    folder: Path,
-    ladders: str,
-    *,
-    without_contexts: bool,
-    baseline: bool,
-    progress: Progress | None,
-) -> Staged:
+def stage(folder: Path, asked: Publishing, progress: Progress | None) -> Release:
     """Write the release into a folder."""
+    ladders, without_contexts = asked.ladders, asked.without_contexts
     parts = open_parts(ladders)
     if parts.shared is not None and without_contexts:
         raise UsageError(
@@ -151,7 +137,7 @@ def stage(
             pass
     tally = _Tally(parts, contexts)
     rows = write_shards(folder, "ladders", tally.rows(progress))
-    _check_writer(ladders, tally.recipes, baseline=baseline)
+    _check_writer(ladders, tally.recipes, baseline=asked.baseline)
     failed = (
         replace(each, reasons=tuple(map(without_paths, each.reasons)), recipe=_public(each.recipe))
         for each in parts.failures
@@ -176,25 +162,27 @@ def stage(
         shared=parts.shared,
         earlier=tuple(tally.earlier),
     )
-    changed = (
-        "paths of this machine are left out of the recipes, which changes the digest of the ladders"
-    )
-    facts = Facts(
-        manifest=manifest,
-        recipes=tally.recipes,
-        lengths=tally.spans,
-        baseline=baseline,
-        # The rows of single ladders are left out.
-        certificate=[check for check in checks if not check.context_id],
-    )
-    notices: tuple[str, ...] = () if tally.checks.digest == manifest.digest else (changed,)
+    notices = []
+    if tally.checks.digest != manifest.digest:
+        notices.append(
+            "paths of this machine are left out of the recipes, which changes the digest of the ladders"
+        )
     for before in manifest.earlier[-1:]:
         added = manifest.ladders - before.ladders
         was = "was" if added == 1 else "were"
-        notices += (
-            f"{plural(added, 'ladder')} {was} added to the {before.ladders:,} of revision {before.digest}",
+        notices.append(
+            f"{plural(added, 'ladder')} {was} added to the {before.ladders:,} of revision {before.digest}"
         )
-    return Staged(folder=folder, facts=facts, notices=notices)
+    return Release(
+        folder=folder,
+        manifest=manifest,
+        recipes=tally.recipes,
+        lengths=tally.spans,
+        baseline=asked.baseline,
+        # The card does not show the checks of single ladders.
+        certificate=[check for check in checks if not check.context_id],
+        notices=tuple(notices),
+    )
 
 
 def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) -> None:

@@ -72,14 +72,14 @@ class Repair:
             return list(current.values()), list(failures), _noted(certificate, built, note)
         rewritten: set[tuple[Key, int]] = set()
         rounds = 0
-        while rounds < ROUNDS and (wanted := self._to_rewrite(certificate)):
+        while rounds < ROUNDS and (wanted := _out_of_order(certificate, self.spec.human or {})):
             rounds += 1
             rewritten |= self._rewrite(current, wanted, rounds)
             certificate = certify(self._set(current), asker, self.progress)
         if dropped := _levels_to_drop(certificate):
             current = {key: _without(ladder, dropped) for key, ladder in current.items()}
             certificate = certify(self._set(current), asker, self.progress)
-        wrong = _out_of_order(certificate)
+        wrong = _out_of_order(certificate, {})
         failed = [_failure(current[key], levels, asker) for key, levels in wrong.items()]
         current = self._without(current, failed)
         if not current:
@@ -115,25 +115,10 @@ class Repair:
         return {(ladder.context_id, ladder.dimension): ladder for ladder in left}
 
     def _set(self, ladders: Mapping[Key, Ladder]) -> LadderSet:
-        anchors = (
-            list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.spec.shared else ()
-        )
-        return ladder_set(
-            self.spec.folder.name,
-            self.spec.dimensions,
-            self.contexts,
-            list(ladders.values()),
-            anchors=anchors,
-        )
-
-    def _to_rewrite(self, certificate: Certificate) -> dict[Key, list[int]]:
-        """Return the levels to write again, by ladder, without people's rungs."""
-        human = self.spec.human or {}
-        wanted = {
-            key: [level for level in levels if level not in human.get(key, {})]
-            for key, levels in _out_of_order(certificate).items()
-        }
-        return {key: levels for key, levels in wanted.items() if levels}
+        spec, written = self.spec, ladders.values()
+        anchors = [*dict.fromkeys(context_id for context_id, _ in ladders)] if spec.shared else []
+        name = spec.folder.name
+        return ladder_set(name, spec.dimensions, self.contexts, written, anchors=anchors)
 
     def _rewrite(
         self, current: dict[Key, Ladder], wanted: Mapping[Key, Sequence[int]], number: int
@@ -144,26 +129,21 @@ class Repair:
             self.spec.sampling, seed=self.spec.sampling.seed + number * self.spec.attempts
         )
         for dimension in self.spec.dimensions:
-            contexts = [
-                context for context in self.contexts if (context.id, dimension.name) in wanted
-            ]
-            if not contexts:
+            here = {key: levels for key, levels in wanted.items() if key[1] == dimension.name}
+            if not here:
                 continue
             fixed = {
-                key: {
-                    rung.level: rung.text for rung in current[key].rungs if rung.level not in levels
-                }
-                for key, levels in wanted.items()
-                if key[1] == dimension.name
+                key: {each.level: each.text for each in current[key].rungs if each.level not in out}
+                for key, out in here.items()
             }
+            name = f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl"
             again, _ = build_ladders(
                 self.writer,
-                contexts,
+                [each for each in self.contexts if (each.id, dimension.name) in here],
                 [dimension],
                 rungs=len(next(iter(current.values())).rungs),
                 **{**self.spec.how, "sampling": sampling},
-                journal=self.spec.folder
-                / f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl",
+                journal=self.spec.folder / name,
                 human=fixed,
                 progress=self.progress,
             )
@@ -181,13 +161,16 @@ def _noted(certificate: Certificate, built: Built, *notes: str) -> Certificate:
     return sealed(replace(certificate, built=built, notes=(*certificate.notes, *notes)))
 
 
-def _out_of_order(certificate: Certificate) -> dict[Key, list[int]]:
-    """Return the levels out of order, by ladder."""
+def _out_of_order(
+    certificate: Certificate, human: Mapping[Key, Mapping[int, str]]
+) -> dict[Key, list[int]]:
+    """Return the levels out of order, by ladder, without people's rungs."""
     levels: dict[Key, list[int]] = {}
     for row in certificate.of_ladders:
+        key = row.context_id, row.dimension
         for level, verdict in enumerate(row.rungs, start=1):
-            if verdict in {REWRITE, DROP}:
-                levels.setdefault((row.context_id, row.dimension), []).append(level)
+            if verdict in {REWRITE, DROP} and level not in human.get(key, {}):
+                levels.setdefault(key, []).append(level)
     return levels
 
 

@@ -69,41 +69,46 @@ def certificate_tables(certificate: Certificate) -> list[PlainTable]:
     """Show the steps of every dimension, and counts over ladders."""
     steps, counted = [], []
     tested = certificate.tests is not None
-    heads = tuple(head for head in _STEPS if tested or head[0] != "p")
     for dimension in certificate.dimensions:
         for step, (low, high) in zip(dimension.steps, pairwise(dimension.levels), strict=True):
             gap = None
             if low.strength is not None and high.strength is not None:
                 gap = high.strength - low.strength
-            cells = [
-                f"{dimension.dimension} {step.from_} to {step.to}",
-                f"{step.in_order}/{step.decided}",
-                *([number(step.p_holm, 4)] if tested else []),
-                number(step.w, 3),
-                number(step.surface_w, 3),
-                number(gap, 2),
-                f"{low.verdict}, {high.verdict}",
-            ]
-            steps.append(cells)
-        cells = [
-            dimension.dimension,
-            dimension.verdict,
-            str(dimension.ladders),
-            _of(dimension.adjacent, "in_order"),
-            _of(dimension.intransitive, "count"),
-            _of(dimension.inconsistent, "count"),
-            number(dimension.mass, 3),
-            number(dimension.spearman_length, 2),
-            str(dimension.length_climbs),
-            str(dimension.surface_climbs),
-        ]
+            cells = {
+                "step": f"{dimension.dimension} {step.from_} to {step.to}",
+                "in order": f"{step.in_order}/{step.decided}",
+                "p": number(step.p_holm, 4),
+                "w": number(step.w, 3),
+                "surface w": number(step.surface_w, 3),
+                "spacing": number(gap, 2),
+                "levels": f"{low.verdict}, {high.verdict}",
+            }
+            steps.append({head: cells[head] for head in cells if tested or head != "p"})
+        cells = {
+            "dimension": dimension.dimension,
+            "verdict": dimension.verdict,
+            "ladders": str(dimension.ladders),
+            "in order": _of(dimension.adjacent, "in_order"),
+            "intransitive": _of(dimension.intransitive, "count"),
+            "inconsistent": _of(dimension.inconsistent, "count"),
+            "mass": number(dimension.mass, 3),
+            "length": number(dimension.spearman_length, 2),
+            "by length": str(dimension.length_climbs),
+            "by surface": str(dimension.surface_climbs),
+        }
         counted.append(cells)
-    of_steps = ["step", *(head for head, _ in heads)]
-    of_sets = ["dimension", "verdict", "ladders", *(head for head, _ in _SETS)]
+    legend = tuple(head for head in _STEPS if tested or head[0] != "p")
     return [
-        PlainTable("steps from level to level", of_steps, steps, heads),
-        PlainTable("dimensions", of_sets, counted, _SETS, repeated=0),
+        _table("steps from level to level", steps, legend),
+        _table("dimensions", counted, _SETS),
     ]
+
+
+def _table(
+    caption: str, rows: Sequence[Mapping[str, str]], legend: tuple[tuple[str, str], ...]
+) -> PlainTable:
+    """Return the table of rows whose cells are under their heads."""
+    return PlainTable(caption, [*rows[0]], [[*row.values()] for row in rows], legend)
 
 
 def certificate_lines(certificate: Certificate) -> list[str]:
@@ -240,50 +245,37 @@ def link_table(link: Link) -> PlainTable:
     of_column = next((column for column in link.columns if column.to_column), None)
     if of_column is not None:
         return _column_table(of_column)
-    heads = [
-        "column",
-        "rows",
-        "contexts",
-        "slope",
-        "shift",
-        "map",
-        "line",
-        "unlinked",
-        "equipercentile",
-        "one text",
-    ]
     rows = [
-        [
-            column.column,
-            f"{column.rows:,}",
-            f"{column.contexts:,}",
-            number(column.slope, 2),
-            number(column.shift, 2),
-            _NAMES.get(column.map, column.map),
-            number(column.line_error, 2),
-            number(column.identity_error, 2),
-            number(column.equipercentile_error, 2),
-            number(column.half_width, 2),
-        ]
+        {
+            "column": column.column,
+            "rows": f"{column.rows:,}",
+            "contexts": f"{column.contexts:,}",
+            "slope": number(column.slope, 2),
+            "shift": number(column.shift, 2),
+            "map": _NAMES.get(column.map, column.map),
+            "line": number(column.line_error, 2),
+            "unlinked": number(column.identity_error, 2),
+            "equipercentile": number(column.equipercentile_error, 2),
+            "one text": number(column.half_width, 2),
+        }
         for column in link.columns
     ]
-    return PlainTable("", heads, rows, LINK_LEGEND)
+    return _table("", rows, LINK_LEGEND)
 
 
 def _column_table(column: LinkedColumn) -> PlainTable:
-    heads = ["texts", "slope", "shift", "map"]
-    heads += ["unlinked", "by shift", "line", "equipercentile", "one text"]
-    errors = column.identity_error, column.shift_error, column.line_error
-    row = [
-        f"{column.rows:,}",
-        number(column.slope, 2),
-        number(column.shift, 2),
-        _NAMES.get(column.map, column.map),
-        *(number(each, 2) for each in (*errors, column.equipercentile_error, column.half_width)),
-    ]
-    return PlainTable(
-        f"{column.column} on the scale of {column.to_column}", heads, [row], COLUMN_LEGEND
-    )
+    row = {
+        "texts": f"{column.rows:,}",
+        "slope": number(column.slope, 2),
+        "shift": number(column.shift, 2),
+        "map": _NAMES.get(column.map, column.map),
+        "unlinked": number(column.identity_error, 2),
+        "by shift": number(column.shift_error, 2),
+        "line": number(column.line_error, 2),
+        "equipercentile": number(column.equipercentile_error, 2),
+        "one text": number(column.half_width, 2),
+    }
+    return _table(f"{column.column} on the scale of {column.to_column}", [row], COLUMN_LEGEND)
 
 
 def decision_lines(link: Link) -> list[str]:

@@ -58,7 +58,7 @@ class Journal:
         if self._lines:
             self._check_header(build)
         header = json.dumps({"schema": SCHEMA, **build}).encode() + b"\n"
-        # This repairs the end of an interrupted build.
+        # Without lines to add, this repairs the end that an interrupted build left.
         append_lines(path, [] if self._lines else [header])
         # Line 0 is the header.
         self._next = 1
