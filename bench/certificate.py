@@ -271,7 +271,7 @@ def study(name: str) -> list[tuple[str, ...]]:
                 (
                     name, judge_name, kind,
                     f"{len(changed & hit)}/{len(hit)}", f"{len(changed - hit)}/{len(intact) - len(hit)}",
-                    str(certificate["built"]["rewritten"]), str(certificate["built"]["failed"]),
+                    str(certificate.built.rewritten), str(certificate.built.failed),
                     f"{np.mean(list(whole.values())):.3f}", f"{np.mean(list(before.values())):.3f}",
                     f"{np.mean(list(after.values())):.3f}",
                     "—" if gain.low is None else f"{gain.value:+.3f} [{gain.low:+.3f}, {gain.high:+.3f}]",

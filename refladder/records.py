@@ -59,11 +59,16 @@ class Progress(Protocol):
 SCHEMAS: dict[type, str] = {}
 
 
+def _key_of(name: str) -> str:
+    """Return the key of a field in JSON: `from_` is `from`, which is a word of Python."""
+    return name.removesuffix("_")
+
+
 def record(schema: str = "") -> Callable[[type[T]], type[T]]:
     """Refuse floats that are not finite when a class is read; with a `schema`, the class is a line of a file."""
 
     def made(kind: type[T]) -> type[T]:
-        kind.__pydantic_config__ = {"allow_inf_nan": False}  # type: ignore[attr-defined]
+        kind.__pydantic_config__ = {"allow_inf_nan": False, "alias_generator": _key_of}  # type: ignore[attr-defined]
         if schema:
             SCHEMAS[kind] = schema
         return kind

@@ -126,9 +126,9 @@ def test_a_general_set_has_anchors_of_five_rungs_on_four_criteria(name):
 @pytest.mark.parametrize("name", SECOND)
 def test_length_and_surface_tell_little_of_the_levels(name):
     certificate = load_ladders(name).certificate
-    for dimension in certificate["dimensions"]:
-        assert dimension["length_deviation"] <= 0.15
-        assert dimension["surface_accuracy"] <= 36 / 48
+    for dimension in certificate.dimensions:
+        assert dimension.length_deviation <= 0.15
+        assert dimension.surface_accuracy <= 36 / 48
 
 
 @pytest.mark.parametrize("name", SECOND)
@@ -151,11 +151,11 @@ def test_the_judgments_beside_a_certificate_give_it_again(name, tmp_path):
 def test_no_rule_of_length_or_surface_orders_a_ladder(name):
     opened = load_ladders(name)
     assert opened.certificate is not None
-    assert opened.certificate["verdict"] == "pass"
-    assert not opened.certificate["judge"]["fingerprint"].startswith("builtin")
+    assert opened.certificate.verdict == "pass"
+    assert not opened.certificate.judge.fingerprint.startswith("builtin")
     anew = certify(opened, open_asker(opened, connect("builtin")))
-    for counts in (opened.certificate["counts"], anew["counts"]):
-        assert (counts["length_climbs"], counts["surface_climbs"]) == (0, 0)
+    for counts in (opened.certificate.counts, anew.counts):
+        assert (counts.length_climbs, counts.surface_climbs) == (0, 0)
     assert not any(length_climbs(lengths_of(ladder)) for ladder in opened.ladders.values())
 
 

@@ -114,7 +114,7 @@ def command(
             console.say_lines(certificate_lines(report.certificate))
         console.say_lines(f"  {place}" for place in report.places())
         console.tell_spent(session.spent())
-    refused = report.certificate is not None and report.certificate["verdict"] == REFUSE
+    refused = report.certificate is not None and report.certificate.verdict == REFUSE
     return console.UNSCORED if report.failures or refused else 0
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
+    from refladder.files.certificate import Certificate
     from refladder.files.ladder_sets import LadderSet
     from refladder.settings import Given
 
@@ -55,6 +56,7 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
         refladder certify my-ladders --judge hf:ORG/MODEL
         refladder certify demo/story --dry-run
     """
+    from refladder.files.certificate import json_of
     from refladder.jobs.certify import rehearse, run, spec_of
     from refladder.statistics.certificate import REFUSE, UNTESTED
 
@@ -65,22 +67,21 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
     certificate, checks = run(spec, session, console.Console())
     if as_json:
         judge_check = [asdict(check) for check in checks]
-        console.say_json({**certificate, "judge_check": judge_check, "spent": session.spent()})
+        console.say_json(
+            {**json_of(certificate), "judge_check": judge_check, "spent": session.spent()}
+        )
     else:
         print_certificate(certificate)
         console.say_checks(checks)
-        where = (
-            "not stored: only a set in a folder gets a certificate"
-            if spec.folder is None
-            else "stored in the folder of the set"
-        )
-        console.notify(where)
+        stored = "stored in the folder of the set"
+        unstored = "not stored: only a set in a folder gets a certificate"
+        console.notify(unstored if spec.folder is None else stored)
         console.tell_spent(session.spent())
-    unread = certificate["counts"]["unparsed"] > 0 and certificate["verdict"] != UNTESTED
-    return console.UNSCORED if certificate["verdict"] == REFUSE or unread else 0
+    unread = certificate.counts.unparsed > 0 and certificate.verdict != UNTESTED
+    return console.UNSCORED if certificate.verdict == REFUSE or unread else 0
 
 
-def print_certificate(certificate: Mapping[str, Any]) -> None:
+def print_certificate(certificate: Certificate) -> None:
     """Print a certificate as lines and tables."""
     from refladder.report.certificate_tables import certificate_lines, certificate_tables
 
@@ -125,6 +126,7 @@ def certify(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
+    from refladder.files.certificate import json_of
     from refladder.jobs.certify import run, spec_of
     from refladder.report.certificate_tables import certificate_lines, certificate_tables
     from refladder.report.results import ShownDict
@@ -133,8 +135,7 @@ def certify(
         session = call.session()
         events = Log()
         certificate, checks = run(spec_of(call.given), session, events)
-        log_lines(certificate["notes"])
+        log_lines(certificate.notes)
         events.checked(checks)
-        return ShownDict(
-            certificate, certificate_tables(certificate), certificate_lines(certificate)
-        )
+        tables, lines = certificate_tables(certificate), certificate_lines(certificate)
+        return ShownDict(json_of(certificate), tables, lines)

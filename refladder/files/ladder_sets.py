@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UnknownNameError, UsageError, plural
 from refladder.files import hub
+from refladder.files.certificate import CERTIFICATE, Certificate, read_certificate
 from refladder.files.jsonl import (
     atomic,
     check_name,
@@ -34,7 +35,6 @@ from refladder.files.jsonl import (
     read_records,
     throw_away,
     to_line,
-    write_json,
     write_records,
 )
 from refladder.files.release import (
@@ -46,7 +46,6 @@ from refladder.files.release import (
     record_of,
 )
 from refladder.files.tables import Row, read_rows
-from refladder.parsing import parse_json
 from refladder.records import (
     Context,
     ContextDigest,
@@ -55,7 +54,6 @@ from refladder.records import (
     LadderFailure,
     Revision,
     Shared,
-    digest_of,
 )
 from refladder.typed import checked
 
@@ -64,10 +62,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-CERTIFICATE = "certificate.json"
 SET = "set.json"
 REVISIONS = "revisions.jsonl"
-CERTIFICATE_SCHEMA = "certificate/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +87,7 @@ class LadderSet:
     ladders: Mapping[tuple[str, str], Ladder]
     failures: Mapping[tuple[str, str], LadderFailure]
     digests: Mapping[str, str] = field(default_factory=dict)
-    certificate: Mapping[str, Any] | None = None
+    certificate: Certificate | None = None
     anchors: tuple[str, ...] = ()
     serves: tuple[str, ...] = ()
     earlier: tuple[Revision, ...] = ()
@@ -123,7 +119,7 @@ class LadderSet:
         earlier = (
             f"|earlier:{','.join(each.digest for each in self.earlier)}" if self.earlier else ""
         )
-        certified = "" if self.certificate is None else f"|certificate:{self.certificate['digest']}"
+        certified = "" if self.certificate is None else f"|certificate:{self.certificate.digest}"
         return f"{self.name}@{self.digest}{earlier}{certified}"
 
     @property
@@ -160,7 +156,7 @@ class LadderSet:
 
 def _root() -> Path:
     package = Path(__file__).parents[1]
-    # The path in a wheel.
+    # A wheel has the sets inside the package, a checkout beside it.
     installed = package / "published_data"
     return installed if installed.is_dir() else package.parent / "published_data"
 
@@ -308,7 +304,7 @@ class Checks:
                 )
         self.task = ""
         self.rungs = 0
-        # Ladders so far.
+        # The number of ladders that were checked so far.
         self.count = 0
         self._name, self._tasks = name, tasks
         self._dimensions = {dimension.name for dimension in dimensions}
@@ -376,35 +372,6 @@ class Checks:
         self._state.update(to_line(ladder))
 
 
-def certificate_digest(certificate: Mapping[str, Any]) -> str:
-    """Return twelve hexadecimal digits of a certificate without its key `digest`, in any order of its keys."""
-    rest = {key: value for key, value in certificate.items() if key != "digest"}
-    text = json.dumps(rest, sort_keys=True, ensure_ascii=True)
-    return digest_of(text, size=6)
-
-
-def checked_certificate(certificate: object, where: str, digest: str) -> dict[str, Any]:
-    """Return a certificate if it is one of these ladders."""
-    again = "certify the set again with `refladder certify`, or delete the file to use the set without a certificate"
-    if not isinstance(certificate, dict) or certificate.get("schema") != CERTIFICATE_SCHEMA:
-        raise DataError(
-            f'{where}: not a certificate: expected an object with "schema": "{CERTIFICATE_SCHEMA}"; {again}'
-        )
-    if certificate.get("ladders") != digest:
-        raise DataError(
-            f"{where}: the certificate is of other ladders ({certificate.get('ladders')!s:.20}) than those in the "
-            f"set ({digest}), which have changed since; {again}"
-        )
-    if certificate.get("digest") != certificate_digest(certificate):
-        raise DataError(f"{where}: the certificate was changed after it was written; {again}")
-    return certificate
-
-
-def write_certificate(folder: Path, certificate: dict[str, Any]) -> None:
-    """Write the certificate of the ladder set in a folder."""
-    write_json(folder / CERTIFICATE, certificate)
-
-
 @checked
 def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     """Open a ladder set: a shipped one by name, a published one by its address, or one in a folder or a file.
@@ -423,7 +390,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     name = str(name)
     if not name.startswith(hub.PREFIX) and name not in published_names() and Path(name).is_file():
         if _is_of_a_set(Path(name)):
-            # Says so.
+            # This raises the error that names the folder of the file.
             find_folder(name)
         rows = read_rows(name)
         if "rungs" not in (rows.columns() or ["rungs"]):
@@ -445,29 +412,30 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         anchors=() if parts.shared is None else parts.shared.anchors,
         earlier=parts.earlier,
     )
-    opened = replace(opened, name=parts.name)
-    if parts.shared is not None:
-        shared = parts.shared
-        opened = replace(
-            opened, serves=shared.serves, scoring=shared.scoring, replaced_by=shared.replaced_by
-        )
-    where, certificate = f"{name}: {CERTIFICATE}", parts.certificate
-    if (
-        certificate is None
-        and not name.startswith(hub.PREFIX)
-        and (path := find_folder(name) / CERTIFICATE).is_file()
-    ):
-        where = str(path)
-        certificate = parse_json(read_bytes(path), str(path), whole_file=True)
-    if not certified or certificate is None:
+    certificate = certificate_of(name, parts, opened.digest) if certified else None
+    opened = replace(opened, name=parts.name, certificate=certificate)
+    if parts.shared is None:
         return opened
-    return replace(opened, certificate=checked_certificate(certificate, where, opened.digest))
+    shared = parts.shared
+    return replace(
+        opened, serves=shared.serves, scoring=shared.scoring, replaced_by=shared.replaced_by
+    )
+
+
+def certificate_of(name: str, parts: Parts, ladders: str) -> Certificate | None:
+    """Read the certificate of the ladders with a digest: the file in the folder of the set, or that of the release."""
+    path = None if name.startswith(hub.PREFIX) else find_folder(name) / CERTIFICATE
+    if path is not None and path.is_file():
+        return read_certificate(read_bytes(path), str(path), ladders)
+    if parts.certificate is None:
+        return None
+    return read_certificate(parts.certificate, f"{name}: {CERTIFICATE}", ladders)
 
 
 def open_parts(name: str) -> Parts:
     """Open the records of a ladder set; they are read as they are iterated, so memory does not grow with the set."""
     if name.startswith(hub.PREFIX):
-        snapshot = hub.fetch(name, OF_A_SET)
+        snapshot = hub.fetch(name, tuple(OF_A_SET))
         return read_release(snapshot.folder, str(snapshot.address), snapshot.manifest)
     folder = find_folder(name)
     # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.

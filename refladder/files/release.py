@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 
 from refladder.errors import DataError
 from refladder.files.jsonl import from_line, from_lines, read_bytes, to_json, writing
-from refladder.files.tables import Row, arrow_schema, fitting, parquet_library, read_rows
-from refladder.parsing import parse_json, read_strict
+from refladder.files.tables import Row, fitting, parquet_library, read_rows
+from refladder.parsing import parse_as, parse_json
 from refladder.records import (
     SCHEMAS,
     Context,
@@ -30,19 +30,20 @@ from refladder.records import (
     LadderFailure,
     Recipe,
     Revision,
+    Rung,
     Shared,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
+
+    from _typeshed import DataclassInstance
 
 T = TypeVar("T")
 
 MANIFEST = "manifest.json"
 SCHEMA, _FAMILY = "ladder-release/2", "ladder-release/"
-# The configs that a ladder set is read from.
-OF_A_SET = "ladders", "contexts", "failures", "certificate"
 # The name of the row of the whole certificate, beside those of its parts.
 WHOLE_CERTIFICATE = "certificate"
 # Rows of a row group, which a reader holds in memory.
@@ -52,10 +53,44 @@ _PATH = re.compile(r"\w[\w.-]*(/\w[\w.-]*)*", re.ASCII)
 # A shard ends after the row group that reaches this size.
 _BYTES = 256 << 20
 _SAME_TYPES = "give them the same types"
-# Record types by config.
-_RECORDS = {"ladders": Ladder, "contexts": Context, "failures": LadderFailure}
 # Column to field.
 _DIMENSION = {"dimension_description": "description", "low": "low", "high": "high"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderRow:
+    """A row of the config `ladders`: a ladder that is complete in itself."""
+
+    context_id: str
+    task: str
+    dimension: str
+    dimension_description: str
+    low: float
+    high: float
+    rungs: tuple[Rung, ...]
+    recipe: Recipe
+    context_digest: str | None
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A row of the config `certificate`: a part of it with a verdict, what the card shows of it, and its JSON."""
+
+    context_id: str
+    name: str
+    verdict: str
+    details: str
+    json: str
+
+
+# The configs that a ladder set is read from, and their rows.
+OF_A_SET = {
+    "ladders": LadderRow,
+    "contexts": Context,
+    "failures": LadderFailure,
+    "certificate": Check,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,13 +144,8 @@ def read_manifest(path: Path, label: str) -> Manifest:
         raise DataError(
             f"{label}: {MANIFEST} has the schema {schema!r}, not {SCHEMA!r}; name a set of `refladder publish`"
         )
-    manifest = read_strict(
-        Manifest,
-        json.dumps(fields),
-        lambda fault: (
-            f"{label}: {MANIFEST} field {fault.field!r}: {fault.message}; publish the set again"
-        ),
-    )
+    again = "publish the set again"
+    manifest = parse_as(Manifest, json.dumps(fields), f"{label}: {MANIFEST}", SCHEMA, again)
     for shard in manifest.files:
         if not _PATH.fullmatch(shard.path):
             raise DataError(
@@ -157,7 +187,7 @@ class Parts:
     ladders: Iterator[Ladder]
     failures: Iterator[LadderFailure]
     context_digests: dict[str, str]
-    certificate: dict[str, Any] | None = None
+    certificate: str | None = None
     shared: Shared | None = None
     earlier: tuple[Revision, ...] = ()
 
@@ -183,12 +213,11 @@ def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> 
     )
 
 
-def _certificate_of(rows: Iterable[Row]) -> dict[str, Any] | None:
-    """Return the whole certificate, which is one of the rows of its config."""
+def _certificate_of(rows: Iterable[Row]) -> str | None:
+    """Return the JSON of the whole certificate, which is one of the rows of its config."""
     for row in rows:
         if row.fields.get("name") == WHOLE_CERTIFICATE:
-            certificate = parse_json(str(row.fields.get("json")), row.where)
-            return certificate if isinstance(certificate, dict) else None
+            return str(row.fields.get("json"))
     return None
 
 
@@ -249,34 +278,15 @@ def _line(kind: type, row: Row) -> str:
     return f'{{"schema":"{SCHEMAS[kind]}",{body[1:]}'
 
 
-def ladder_row(
-    ladder: Ladder, dimension: Dimension, context_digest: str | None, *, shared: bool = False
-) -> dict[str, Any]:
-    """Return a ladder as a row of the config `ladders`, complete in itself."""
-    return {
-        "context_id": ladder.context_id,
-        "task": ladder.task,
-        "dimension": ladder.dimension,
-        **{name: getattr(dimension, field) for name, field in _DIMENSION.items()},
-        "rungs": [dataclasses.asdict(rung) for rung in ladder.rungs],
-        "recipe": dataclasses.asdict(ladder.recipe),
-        "context_digest": context_digest,
-        "shared": shared,
-    }
-
-
-def write_shards(folder: Path, config: str, rows: Iterable[Mapping[str, Any]]) -> list[Shard]:
+def write_shards(folder: Path, config: str, rows: Iterable[DataclassInstance]) -> list[Shard]:
     """Write the rows of a config as Parquet, a row group at a time, and return the shards; none without rows."""
     pa, parquet = parquet_library()
-    schema = pa.schema([(name, _arrow(pa, kind)) for name, kind in _columns_of(config).items()])
+    schema = _arrow_fields(pa, OF_A_SET[config])
     shards: list[Shard] = []
-    source = iter(rows)
+    source = map(dataclasses.asdict, rows)
     group = list(itertools.islice(source, _ROWS))
     if not group:
         return shards
-    if config not in _RECORDS:
-        with fitting(config, _SAME_TYPES):
-            schema = arrow_schema(group, list(group[0]))
     (folder / "data" / config).mkdir(parents=True, exist_ok=True)
     while group:
         path = folder / "data" / config / f"{len(shards):05d}.parquet"
@@ -306,15 +316,9 @@ def write_shards(folder: Path, config: str, rows: Iterable[Mapping[str, Any]]) -
     return shards
 
 
-def _columns_of(config: str) -> dict[str, Any]:
-    """Return the columns of a config of records with the types of their values; none for a table."""
-    columns: dict[str, Any] = {}
-    for name, kind in get_type_hints(_RECORDS[config]).items() if config in _RECORDS else ():
-        columns[name] = kind
-        if config == "ladders" and name == "dimension":
-            described = get_type_hints(Dimension)
-            columns |= {column: described[field] for column, field in _DIMENSION.items()}
-    return {**columns, "context_digest": str, "shared": bool} if config == "ladders" else columns
+def _arrow_fields(pa: Any, kind: Any) -> Any:
+    """Return the Arrow schema of a kind of records."""
+    return pa.schema([(name, _arrow(pa, field)) for name, field in get_type_hints(kind).items()])
 
 
 def _arrow(pa: Any, kind: Any) -> Any:
@@ -323,8 +327,6 @@ def _arrow(pa: Any, kind: Any) -> Any:
     if kind in plain:
         return plain[kind]
     if dataclasses.is_dataclass(kind):
-        return pa.struct(
-            [(name, _arrow(pa, field)) for name, field in get_type_hints(kind).items()]
-        )
+        return pa.struct(_arrow_fields(pa, kind))
     inner = _arrow(pa, get_args(kind)[0])
     return pa.list_(inner) if get_origin(kind) is tuple else inner

@@ -5,18 +5,17 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError, either, option, plural
+from refladder.files.certificate import CERTIFICATE, json_of, write_certificate
 from refladder.files.jsonl import read_bytes, write_json
 from refladder.files.ladder_sets import (
-    CERTIFICATE,
     REVISIONS,
     append_ladders,
     ladder_set,
     load_ladders,
     of_whole_anchors,
-    write_certificate,
     write_ladder_set,
 )
 from refladder.files.locks import locked_folder
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.events import Events
+    from refladder.files.certificate import Certificate
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Context, Ladder, LadderFailure, Progress
     from refladder.session import Session
@@ -59,22 +59,28 @@ class BuildReport:
 
     ladders: int
     failures: tuple[LadderFailure, ...]
-    certificate: Mapping[str, Any] | None = None
+    certificate: Certificate | None = None
     anchors: tuple[str, ...] = ()
     known: int = 0
     uncertified: bool = False
 
-    def summary(self, spec: BuildSpec) -> dict[str, Any]:
+    def summary(self, spec: BuildSpec) -> dict[str, object]:
         """Return the counts as JSON values."""
-        counts: dict[str, Any] = {"folder": str(spec.folder)}
+        folder, failed = str(spec.folder), len(self.failures)
         if spec.adds is not None:
-            counts |= {"added": self.ladders, "known": self.known, "failed": len(self.failures)}
+            counts: dict[str, object] = {
+                "folder": folder,
+                "added": self.ladders,
+                "known": self.known,
+                "failed": failed,
+            }
             return {**counts, "uncertified": self.uncertified}
-        counts |= {"ladders": self.ladders, "failed": len(self.failures)}
+        counts = {"folder": folder, "ladders": self.ladders, "failed": failed}
         if self.anchors:
             counts["anchors"] = list(self.anchors)
         if self.certificate is not None:
-            counts |= {key: self.certificate[key] for key in ("verdict", "digest", "built")}
+            shown = json_of(self.certificate)
+            counts |= {key: shown[key] for key in ("verdict", "digest", "built")}
         return counts
 
     def lines(self, spec: BuildSpec) -> list[str]:
@@ -82,7 +88,7 @@ class BuildReport:
         failed = plural(len(self.failures), "rung")
         ladders = plural(self.ladders, "ladder")
         if spec.adds is None:
-            rungs = spec.rungs if self.certificate is None else self.certificate["counts"]["rungs"]
+            rungs = spec.rungs if self.certificate is None else self.certificate.counts.rungs
             anchors = plural(len(self.anchors), "shared anchor")
             of = f" ({anchors})" if self.anchors else ""
             return [f"{ladders} of {rungs} rungs{of} in {spec.folder}, {failed} failed"]
@@ -116,7 +122,7 @@ def spec_of(given: Given, data: Data | None, folder: Path, events: Events) -> Bu
     """
     if given["prompts"] is not None:
         check_folder(Path(given["prompts"]))
-    of_set: dict[str, Any] = {}
+    of_set: dict[str, object] = {}
     if given["add"] is not None:
         ladders = open_to_add(folder)
         columns = given["columns"]
@@ -358,25 +364,22 @@ def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> li
             "fewer anchors"
         )
     chosen = sorted(seeds, key=lambda seed: digest_of(str(sampling.seed), seed.id, size=64))[:count]
-    return [
-        seed
-        if seed.task != DOCUMENT
-        else replace(
-            seed,
-            background=f"{min(len(seed.references[0].split()), sampling.max_tokens // 2)} words",
-        )
-        for seed in chosen
-    ]
+    drawn = []
+    for seed in chosen:
+        if seed.task == DOCUMENT:
+            words = min(len(seed.references[0].split()), sampling.max_tokens // 2)
+            drawn.append(replace(seed, background=f"{words} words"))
+        else:
+            drawn.append(seed)
+    return drawn
 
 
 def _warn_of_other_letters(seeds: Sequence[Context], ladders: Iterable[Ladder]) -> None:
     """Say which anchors have rungs in other letters than their seed: the writer has not answered in its language."""
     of_seeds = {seed.id: letters_of(" ".join((seed.text, *seed.references))) for seed in seeds}
     for ladder in ladders:
-        seed, written = (
-            of_seeds[ladder.context_id],
-            letters_of(" ".join(rung.text for rung in ladder.rungs)),
-        )
+        seed = of_seeds[ladder.context_id]
+        written = letters_of(" ".join(rung.text for rung in ladder.rungs))
         if seed and written and written != seed:
             log.warning(
                 "anchor %s, %s: its seed is in %s letters and its rungs in %s; name the language in the description of "
@@ -398,12 +401,10 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
                 raise DataError(
                     f"{row.where}: no column {name!r}; rungs need {needed}. Columns there: {there}"
                 )
-            value = (
-                row_id(row.where, name, row.fields.get(name))
-                if name == "context_id"
-                else row.fields.get(name)
-            )
-            # In CSV, a number is text.
+            value = row.fields[name]
+            if name == "context_id":
+                value = row_id(row.where, name, value)
+            # The cells of CSV are texts.
             if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():
                 value = int(value)
             if type(value) is not kind:

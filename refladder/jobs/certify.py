@@ -1,17 +1,14 @@
-"""certify: a ladder set and a judge -> every pair of rungs judged in both orders -> a certificate.
-
-The certificate is a plain JSON object, see docs/reference/files.md.
-"""
+"""certify: a ladder set and a judge -> every pair of rungs judged in both orders -> a certificate."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -19,16 +16,21 @@ from refladder.backends import connect
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.rewards import NO_DIMENSION
 from refladder.errors import NotConvergedError, UsageError, plural
-from refladder.files.ladder_sets import (
-    CERTIFICATE_SCHEMA,
-    LadderSet,
-    certificate_digest,
-    load_ladders,
-    published_names,
+from refladder.files.certificate import (
+    Certificate,
+    Counts,
+    JudgedBy,
+    Level,
+    OfAnchor,
+    OfDimension,
+    OfLadder,
+    Sharing,
+    Step,
+    sealed,
     write_certificate,
 )
+from refladder.files.ladder_sets import LadderSet, load_ladders, published_names
 from refladder.files.locks import locked, locked_folder
-from refladder.parsing import each_leaf
 from refladder.prompts import check_folder
 from refladder.records import OUTCOMES
 from refladder.scoring.asker import (
@@ -60,7 +62,7 @@ from refladder.synth.checks import same_text
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
@@ -70,11 +72,13 @@ if TYPE_CHECKING:
     from refladder.scoring.question import Question
     from refladder.session import Session
 
+T = TypeVar("T")
 # The file of judgments in the folder of a set.
 JUDGMENTS = "certificate.judgments.jsonl"
 # Judgments asked and stored at a time; also what a kill can lose.
 BATCH = 256
 _SURFACE = "builtin"
+_TESTS = "exact one-sided sign test over contexts, Holm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +136,7 @@ def rehearse(spec: RungsSpec, session: Session) -> int:
     return asker.log.reused
 
 
-def run(
-    spec: RungsSpec, session: Session, events: Events
-) -> tuple[dict[str, Any], list[JudgeCheck]]:
+def run(spec: RungsSpec, session: Session, events: Events) -> tuple[Certificate, list[JudgeCheck]]:
     """Judge a ladder set, store the certificate in its folder, and check the judge by its judgments."""
     with spec.locked():
         asker = spec.asker(session)
@@ -200,8 +202,8 @@ def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
     return outcome_probabilities(judgments).reshape(-1, rungs * (rungs - 1) // 2, 2, len(OUTCOMES))
 
 
-def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> dict[str, Any]:
-    """Judge every pair of rungs in both orders, and say which rungs rise: the certificate, JSON values only."""
+def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) -> Certificate:
+    """Judge every pair of rungs in both orders, and say which rungs rise."""
     questions, across = set_questions(ladders), questions_across(ladders)
     asked = [*questions, *across]
     both = mode_of(asker.log.run.mode).compare_rungs(ladders, asker, asked, progress)
@@ -217,11 +219,10 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
             questions
         )
     # Numbers of six digits: every machine writes the same certificate.
-    certificate: dict[str, Any] = each_leaf(
+    return sealed(
         _certificate(ladders, asker, judgments, surface, of_anchors),
         lambda leaf: float(f"{leaf:.6g}") if isinstance(leaf, float) else leaf,
     )
-    return {**certificate, "digest": certificate_digest(certificate)}
 
 
 def _certificate(
@@ -230,24 +231,22 @@ def _certificate(
     judgments: Sequence[Judgment],
     surface: Sequence[Judgment],
     across: Sequence[Judgment],
-) -> dict[str, Any]:
+) -> Certificate:
     verdicts = verdict_arrays(judgments, ladders.rungs)
     w = trust.preferences(verdicts, ladders.rungs)
     of_surface = trust.preferences(verdict_arrays(surface, ladders.rungs), ladders.rungs)
-    members: dict[str, list[int]] = {}
-    for dimension in ladders.dimensions:
-        numbers = [
-            number for number, (_, name) in enumerate(ladders.ladders) if name == dimension.name
-        ]
-        members |= {dimension.name: numbers} if numbers else {}
+    places = defaultdict(list)
+    for place, (_, name) in enumerate(ladders.ladders):
+        places[name].append(place)
+    members = {each.name: places[each.name] for each in ladders.dimensions if each.name in places}
     # One number for each step of each dimension: shape (dimensions, rungs - 1).
     in_order, decided = np.stack(
         [trust.steps_in_order(w[numbers]) for numbers in members.values()], axis=1
     )
-    few = 0 < len(ladders.anchors) < trust.contexts_needed(in_order.size)
+    needed = trust.contexts_needed(in_order.size)
+    few = 0 < len(ladders.anchors) < needed
     p_values = trust.sign_test(in_order, decided)
     adjusted = np.reshape(holm(p_values.ravel().tolist()), p_values.shape)
-    needed = trust.contexts_needed(in_order.size)
     levels = {}
     for place, (name, numbers) in enumerate(members.items()):
         own = w[numbers]
@@ -259,77 +258,67 @@ def _certificate(
     dimensions = []
     for place, (name, numbers) in enumerate(members.items()):
         strengths, ties = _strengths(verdicts[numbers], ladders.rungs)
-        means, surface_means = (
-            _means(np.diagonal(each[numbers], offset=1, axis1=1, axis2=2))
-            for each in (w, of_surface)
+        means, surface_means = _means(w[numbers]), _means(of_surface[numbers])
+        steps_of = [
+            Step(
+                from_=step + 1,
+                to=step + 2,
+                in_order=int(in_order[place, step]),
+                decided=int(decided[place, step]),
+                p=None if few else float(p_values[place, step]),
+                p_holm=None if few else float(adjusted[place, step]),
+                w=means[step],
+                surface_w=surface_means[step],
+            )
+            for step in range(ladders.rungs - 1)
+        ]
+        levels_of = [
+            Level(level=level, verdict=verdict, strength=strength)
+            for level, (verdict, strength) in enumerate(
+                zip(levels[name], strengths, strict=True), 1
+            )
+        ]
+        dimension = _summed(
+            OfDimension,
+            [rows[number] for number in numbers],
+            dimension=name,
+            verdict=trust.worst(levels[name]),
+            ladders=len(numbers),
+            **(_surface_of(ladders, name) if ladders.anchors else {}),
+            ties=ties,
+            levels=tuple(levels_of),
+            steps=tuple(steps_of),
         )
-        dimensions.append(
-            {
-                "dimension": name,
-                "verdict": trust.worst(levels[name]),
-                "ladders": len(numbers),
-                **_counts([rows[number] for number in numbers]),
-                **(_surface_of(ladders, name) if ladders.anchors else {}),
-                "ties": ties,
-                "levels": [
-                    {"level": level, "verdict": verdict, "strength": strength}
-                    for level, (verdict, strength) in enumerate(
-                        zip(levels[name], strengths, strict=True), start=1
-                    )
-                ],
-                "steps": [
-                    {
-                        "from": step + 1,
-                        "to": step + 2,
-                        "in_order": int(in_order[place, step]),
-                        "decided": int(decided[place, step]),
-                        "p": None if few else float(p_values[place, step]),
-                        "p_holm": None if few else float(adjusted[place, step]),
-                        "w": means[step],
-                        "surface_w": surface_means[step],
-                    }
-                    for step in range(ladders.rungs - 1)
-                ],
-            }
-        )
+        dimensions.append(dimension)
     sharing = _sharing(ladders, across, few=few) if ladders.anchors else None
-    verdicts_on = [dimension["verdict"] for dimension in dimensions] + (
-        [sharing["verdict"]] if sharing else []
-    )
+    verdicts_on = [each.verdict for each in dimensions] + ([sharing.verdict] if sharing else [])
     asked = [*judgments, *across]
-    return {
-        "schema": CERTIFICATE_SCHEMA,
-        "ladders": ladders.digest,
-        "verdict": trust.worst(verdicts_on),
-        "judge": {"fingerprint": asker.backend.fingerprint, "signature": asker.signature},
-        "refladder": __version__,
-        "counts": {
-            "contexts": len({context for context, _ in ladders.ladders}),
-            "ladders": len(rows),
-            "rungs": ladders.rungs,
-            "judgments": len(asked),
-            "unparsed": sum(judgment.logprobs is None for judgment in asked),
-            "low_mass": sum(map(has_low_mass, asked)),
-            **_counts(rows),
-        },
-        "tests": None
-        if few
-        else {
-            "kind": "exact one-sided sign test over contexts, Holm",
-            "tests": adjusted.size,
-            "alpha": trust.ALPHA,
-        },
-        "built": None,
-        "notes": _notes(
-            asker, members, adjusted.size, dimensions, len(ladders.anchors) if few else 0
+    anchors = len(ladders.anchors) if few else 0
+    return Certificate(
+        ladders=ladders.digest,
+        verdict=trust.worst(verdicts_on),
+        judge=JudgedBy(fingerprint=asker.backend.fingerprint, signature=asker.signature),
+        refladder=__version__,
+        counts=_summed(
+            Counts,
+            rows,
+            contexts=len({context for context, _ in ladders.ladders}),
+            ladders=len(rows),
+            rungs=ladders.rungs,
+            judgments=len(asked),
+            unparsed=sum(judgment.logprobs is None for judgment in asked),
+            low_mass=sum(map(has_low_mass, asked)),
         ),
-        "dimensions": dimensions,
-        "of_ladders": rows,
-        **({"sharing": sharing} if sharing else {}),
-    }
+        tests=None if few else {"kind": _TESTS, "tests": adjusted.size, "alpha": trust.ALPHA},
+        built=None,
+        notes=tuple(_notes(asker, dimensions, adjusted.size, anchors)),
+        dimensions=tuple(dimensions),
+        of_ladders=tuple(rows),
+        sharing=sharing,
+    )
 
 
-def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) -> dict[str, Any]:
+def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) -> Sharing:
     """Return how often a level of one anchor beats the level below of another, from judgments of `questions_across`.
 
     A few anchors need a share of all comparisons; of more, those that decide nothing are left out.
@@ -351,21 +340,25 @@ def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) ->
     share = float(rises.sum() / of.sum()) if of.any() else math.nan
     refused = share < trust.LEAST_OF_FEW if few else not high >= trust.LEAST_ACROSS
     verdict = trust.REFUSE if refused else trust.PASS
-    rows = [
-        {"anchor": anchor, "in_order": int(in_order[place].sum()), "of": int(decided[place].sum())}
-        for place, anchor in enumerate(ladders.anchors)
+    anchors = [
+        OfAnchor(anchor=name, in_order=int(in_order[place].sum()), of=int(decided[place].sum()))
+        for place, name in enumerate(ladders.anchors)
     ]
-    return {
-        "verdict": trust.UNTESTED if number == 1 else verdict,
-        **{
-            name: None if math.isnan(value) else value
-            for name, value in (("share", share), ("low", low), ("high", high))
-        },
-        "in_order": int(rises.sum()),
-        "of": int(of.sum()),
-        "limit": trust.LEAST_OF_FEW if few else trust.LEAST_ACROSS,
-        "anchors": rows,
-    }
+    return Sharing(
+        verdict=trust.UNTESTED if number == 1 else verdict,
+        share=_known(share),
+        low=_known(low),
+        high=_known(high),
+        in_order=int(rises.sum()),
+        of=int(of.sum()),
+        limit=trust.LEAST_OF_FEW if few else trust.LEAST_ACROSS,
+        anchors=tuple(anchors),
+    )
+
+
+def _known(value: float) -> float | None:
+    """Return a number, None for NaN."""
+    return None if math.isnan(value) else value
 
 
 def _ladder_rows(
@@ -376,11 +369,11 @@ def _ladder_rows(
     w: FloatArray,
     of_surface: FloatArray,
     levels: Mapping[str, Sequence[str]],
-) -> list[dict[str, Any]]:
+) -> list[OfLadder]:
     """Return what the certificate says of each ladder."""
     disagreements, parsed = trust.order_disagreements(verdicts)
     pairs = np.array(trust.rung_pairs(ladders.rungs))
-    each = 2 * len(pairs)
+    asked = 2 * len(pairs)
     rows = []
     for number, ((context_id, name), ladder) in enumerate(ladders.ladders.items()):
         own = _without_copies(trust.rung_verdicts(w[number], levels[name]), ladder)
@@ -391,23 +384,20 @@ def _ladder_rows(
         )
         lengths = lengths_of(ladder)
         spearman = correlate(np.arange(1.0, ladders.rungs + 1), lengths)
-        rows.append(
-            {
-                "context_id": context_id,
-                "dimension": name,
-                "verdict": trust.worst(own),
-                "rungs": own,
-                "adjacent": {"in_order": in_order, "of": of},
-                "intransitive": {"count": wrong, "of": triples},
-                "inconsistent": {"count": int(disagreements[number]), "of": int(parsed[number])},
-                "mass": _mean(
-                    judgment.mass for judgment in judgments[number * each : (number + 1) * each]
-                ),
-                "spearman_length": None if math.isnan(spearman) else spearman,
-                "length_climbs": trust.length_climbs(lengths),
-                "surface_climbs": surface_in_order == ladders.rungs - 1,
-            }
+        row = OfLadder(
+            context_id=context_id,
+            dimension=name,
+            verdict=trust.worst(own),
+            rungs=tuple(own),
+            adjacent={"in_order": in_order, "of": of},
+            intransitive={"count": wrong, "of": triples},
+            inconsistent={"count": int(disagreements[number]), "of": int(parsed[number])},
+            mass=_mean(each.mass for each in judgments[number * asked : (number + 1) * asked]),
+            spearman_length=_known(spearman),
+            length_climbs=trust.length_climbs(lengths),
+            surface_climbs=surface_in_order == ladders.rungs - 1,
         )
+        rows.append(row)
     return rows
 
 
@@ -445,27 +435,29 @@ def _adjacent(w: FloatArray) -> tuple[int, int]:
     return int((np.nan_to_num(steps) > 0.5 + trust.EVEN).sum()), int((~np.isnan(steps)).sum())
 
 
-def _counts(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Sum counts over ladders."""
-    verdicts = Counter(verdict for row in rows for verdict in row["rungs"])
-    counts: dict[str, Any] = {
-        "of_rungs": {
-            verdict: verdicts[verdict]
-            for verdict in trust.SEVERITY
-            if verdicts[verdict] or verdict != trust.UNTESTED
-        }
-    }
-    for name, count in (
-        ("adjacent", "in_order"),
-        ("intransitive", "count"),
-        ("inconsistent", "count"),
-    ):
-        counts[name] = {part: sum(row[name][part] for row in rows) for part in (count, "of")}
-    for name in ("mass", "spearman_length"):
-        counts[name] = _mean(row[name] for row in rows)
-    for name in ("length_climbs", "surface_climbs"):
-        counts[name] = sum(row[name] for row in rows)
-    return counts
+def _summed(kind: Callable[..., T], rows: Sequence[OfLadder], **others: object) -> T:
+    """Make a record of what `rows` say together, as sums and means, and of the fields that only its kind has."""
+    verdicts = Counter(verdict for row in rows for verdict in row.rungs)
+    shown = [each for each in trust.SEVERITY if verdicts[each] or each != trust.UNTESTED]
+    return kind(
+        of_rungs={verdict: verdicts[verdict] for verdict in shown},
+        adjacent=_totals(row.adjacent for row in rows),
+        intransitive=_totals(row.intransitive for row in rows),
+        inconsistent=_totals(row.inconsistent for row in rows),
+        mass=_mean(row.mass for row in rows),
+        spearman_length=_mean(row.spearman_length for row in rows),
+        length_climbs=sum(row.length_climbs for row in rows),
+        surface_climbs=sum(row.surface_climbs for row in rows),
+        **others,
+    )
+
+
+def _totals(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sum of each count; none is left out where it is 0."""
+    totals: dict[str, int] = {}
+    for each in counts:
+        totals = {name: totals.get(name, 0) + count for name, count in each.items()}
+    return totals
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -474,10 +466,11 @@ def _mean(values: Iterable[float | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _means(values: FloatArray) -> list[float | None]:
-    """Return means of columns over what was judged; None where nothing was."""
-    known = (column[~np.isnan(column)] for column in values.T)
-    return [float(column.mean()) if column.size else None for column in known]
+def _means(w: FloatArray) -> list[float | None]:
+    """Return the mean preference of each step over what was judged; None where nothing was."""
+    steps = np.diagonal(w, offset=1, axis1=1, axis2=2).T
+    known = (step[~np.isnan(step)] for step in steps)
+    return [float(step.mean()) if step.size else None for step in known]
 
 
 def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], float | None]:
@@ -506,13 +499,7 @@ def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], fl
     return strengths, fit.ties
 
 
-def _notes(
-    asker: Asker,
-    members: Mapping[str, Sequence[int]],
-    tests: int,
-    dimensions: Sequence[Mapping[str, Any]],
-    anchors: int,
-) -> list[str]:
+def _notes(asker: Asker, dimensions: Sequence[OfDimension], tests: int, anchors: int) -> list[str]:
     """Return what a reader of the certificate must know; `anchors` is their number where it is too small to test."""
     notes = []
     if asker.backend.fingerprint == connect(_SURFACE).fingerprint:
@@ -529,21 +516,15 @@ def _notes(
             "there are no p-values. The set passes if every step of every anchor is in order, and a level of one "
             f"anchor beats the level below of another in at least {trust.LEAST_OF_FEW:g} of the comparisons."
         )
-    few = [
-        f"{name} {len(numbers)} of {needed}"
-        for name, numbers in members.items()
-        if len(numbers) < needed
-    ]
+    few = [each for each in dimensions if each.ladders < needed]
     if few and not anchors:
+        have = ", ".join(f"{each.dimension} {each.ladders} of {needed}" for each in few)
         notes.append(
-            f"Too few ladders for a verdict: {', '.join(few)}. No sign test of {tests} can pass with them even if all ladders "
+            f"Too few ladders for a verdict: {have}. No sign test of {tests} can pass with them even if all ladders "
             "rise; build ladders for more contexts."
         )
-    unfitted = [
-        each["dimension"]
-        for each in dimensions
-        if each["ties"] is None and any(step["w"] is not None for step in each["steps"])
-    ]
+    judged = [each for each in dimensions if any(step.w is not None for step in each.steps)]
+    unfitted = [each.dimension for each in judged if each.ties is None]
     if unfitted:
         notes.append(
             f"{', '.join(unfitted)}: no strengths and no spacing, because the fit of Davidson's model did not converge."

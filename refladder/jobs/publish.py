@@ -16,8 +16,8 @@ from refladder.files import hub
 from refladder.files.jsonl import atomic
 from refladder.files.release import MANIFEST, manifest_bytes
 from refladder.jobs.diff import compare_sets
-from refladder.jobs.release import Staged, stage
-from refladder.report.dataset_card import merged_card
+from refladder.jobs.release import stage
+from refladder.report.dataset_card import Release, merged_card
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from refladder.files.release import Manifest
     from refladder.settings import Publishing
 
-
-# The config of the data set.
+# The name of the config that has the certificate of the set.
 _CERTIFICATE = "certificate"
 
 
@@ -72,16 +71,10 @@ def run(asked: Publishing, events: Events) -> Publication:
     _check(asked)
     with tempfile.TemporaryDirectory(prefix="refladder-") as scratch:
         with events.progress("preparing") as progress:
-            staged = stage(
-                Path(scratch),
-                asked.ladders,
-                without_contexts=asked.without_contexts,
-                baseline=asked.baseline,
-                progress=progress,
-            )
+            staged = stage(Path(scratch), asked, progress)
         if not asked.dry_run and asked.out is None:
             return _send(hub.Publisher(asked.repository, asked.endpoint), staged, asked)
-        card = merged_card(staged.facts, asked.repository, asked.tag, asked.licence, None)
+        card = merged_card(staged, asked.repository, asked.tag, asked.licence, None)
         if asked.out is not None:
             _write(asked.out, _files(staged, card))
             return _planned(asked.repository, staged, card)
@@ -90,13 +83,13 @@ def run(asked: Publishing, events: Events) -> Publication:
         )
 
 
-def _changes(asked: Publishing, staged: Staged) -> list[str]:
+def _changes(asked: Publishing, staged: Release) -> list[str]:
     """Compare the set with the published revision; without one, return the reason."""
     try:
         head = hub.Publisher(asked.repository, asked.endpoint).head()
         if head.manifest is None:
             return [f"{asked.repository} holds no ladder set yet"]
-        if head.manifest.digest == staged.facts.manifest.digest:
+        if head.manifest.digest == staged.manifest.digest:
             return [f"the ladders are those of hub:{asked.repository}@{head.commit}"]
         published = f"hub:{asked.repository}@{head.commit}"
         if asked.endpoint is not None:
@@ -133,9 +126,9 @@ def _check(asked: Publishing) -> None:
         raise UsageError(f"{option('tag')} {asked.tag!r} must be letters, digits, '.', '_' and '-'")
 
 
-def _files(staged: Staged, card: str) -> dict[str, Path | bytes]:
+def _files(staged: Release, card: str) -> dict[str, Path | bytes]:
     """Return the files to upload: those of the release that the Hub does not have yet, its manifest and card."""
-    manifest = staged.facts.manifest
+    manifest = staged.manifest
     shards = {shard.path: staged.folder / shard.path for shard in manifest.files}
     ours = {path: file for path, file in shards.items() if file.is_file()}
     return {**ours, MANIFEST: manifest_bytes(manifest), hub.CARD: card.encode()}
@@ -148,9 +141,9 @@ def _write(folder: Path, files: Mapping[str, Path | bytes]) -> None:
             shutil.copyfileobj(source, stream)
 
 
-def _planned(repository: str, staged: Staged, card: str) -> Publication:
+def _planned(repository: str, staged: Release, card: str) -> Publication:
     """Return a publication before anything is sent."""
-    manifest, notices = staged.facts.manifest, staged.notices
+    manifest, notices = staged.manifest, staged.notices
     if not card.startswith("---\nlicense:"):
         notices += (
             f"no licence is stated, so others may not know what they may do; add {option('licence')} ID",
@@ -167,9 +160,9 @@ def _planned(repository: str, staged: Staged, card: str) -> Publication:
     )
 
 
-def _send(publisher: hub.Publisher, staged: Staged, asked: Publishing) -> Publication:
+def _send(publisher: hub.Publisher, staged: Release, asked: Publishing) -> Publication:
     private, tag = asked.private, asked.tag
-    message = asked.message or f"Publish {staged.facts.manifest.name} with refladder {__version__}"
+    message = asked.message or f"Publish {staged.manifest.name} with refladder {__version__}"
     publisher.create(private=private)
     for attempt in (1, 2):
         head = publisher.head()
@@ -179,9 +172,9 @@ def _send(publisher: hub.Publisher, staged: Staged, asked: Publishing) -> Public
                 f"out {option('private')}"
             )
         current = _carried(staged, head)
-        card = merged_card(current.facts, publisher.repository, tag, asked.licence, head)
+        card = merged_card(current, publisher.repository, tag, asked.licence, head)
         if tag is not None and tag in head.tags:
-            before, now = head.manifest, current.facts.manifest
+            before, now = head.manifest, current.manifest
             if (head.tags[tag], head.card) == (head.commit, card) and before == now:
                 # The same command again: nothing is left to publish.
                 commit, removed = head.commit, []
@@ -189,7 +182,7 @@ def _send(publisher: hub.Publisher, staged: Staged, asked: Publishing) -> Public
             raise UsageError(
                 f"{publisher.repository}: tag {tag!r} exists already, for commit {head.tags[tag][:12]}; choose another"
             )
-        removed = _superseded(publisher.repository, current.facts.manifest, head)
+        removed = _superseded(publisher.repository, current.manifest, head)
         try:
             commit = publisher.commit(head.commit, _files(current, card), removed, message)
         except hub.StaleParentError:
@@ -212,9 +205,9 @@ def _send(publisher: hub.Publisher, staged: Staged, asked: Publishing) -> Public
     return replace(planned, commit=commit, url=publisher.page, removed=tuple(removed))
 
 
-def _carried(staged: Staged, head: hub.Head) -> Staged:
+def _carried(staged: Release, head: hub.Head) -> Release:
     """Return the release with the published certificate of the same ladders; remove that of other ladders."""
-    manifest, before = staged.facts.manifest, head.manifest
+    manifest, before = staged.manifest, head.manifest
     shards = [shard for shard in head.shards if shard.config == _CERTIFICATE]
     if before is None or not shards or manifest.of(_CERTIFICATE):
         return staged
@@ -223,9 +216,7 @@ def _carried(staged: Staged, head: hub.Head) -> Staged:
     else:
         notice = "certificate of the last publication kept"
         manifest = replace(manifest, files=(*manifest.files, *shards))
-    return replace(
-        staged, facts=replace(staged.facts, manifest=manifest), notices=(*staged.notices, notice)
-    )
+    return replace(staged, manifest=manifest, notices=(*staged.notices, notice))
 
 
 def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str]:

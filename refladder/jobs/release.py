@@ -5,33 +5,27 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import DataError, UsageError, option, plural
-from refladder.files.jsonl import read_bytes, to_json, to_line
-from refladder.files.ladder_sets import (
-    CERTIFICATE,
-    Checks,
-    certificate_digest,
-    checked_certificate,
-    find_folder,
-    new_digest,
-    open_parts,
-)
-from refladder.files.release import WHOLE_CERTIFICATE, Manifest, ladder_row, write_shards
-from refladder.parsing import each_leaf, parse_json
+from refladder.errors import UsageError, option, plural
+from refladder.files.certificate import json_of, sealed
+from refladder.files.jsonl import to_json, to_line
+from refladder.files.ladder_sets import Checks, certificate_of, new_digest, open_parts
+from refladder.files.release import WHOLE_CERTIFICATE, Check, LadderRow, Manifest, write_shards
 from refladder.records import Revision
-from refladder.report.dataset_card import Facts
+from refladder.report.dataset_card import Release
 from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from refladder.files.certificate import Certificate
     from refladder.files.release import Parts
-    from refladder.records import Progress, Recipe
+    from refladder.records import Context, Progress, Recipe
+    from refladder.settings import Publishing
 
 # Prefix of the fingerprint of the writer whose ladders are a baseline.
 BUILTIN = "builtin"
@@ -39,15 +33,6 @@ _LOCAL_MODEL = re.compile(
     r"(?<=hf:)(?:[/~]|\.{1,2}[/\\]|[A-Za-z]:[/\\])[^@|]*?([^@|/\\]+)[/\\]?(?=@|$)"
 )
 _NOT_DETAILS = ("schema", "verdict", "dimension", "context_id", "level")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Staged:
-    """A release in a folder, what its card says of it, and what the publisher should know."""
-
-    folder: Path
-    facts: Facts
-    notices: tuple[str, ...]
 
 
 def without_model_path(text: str) -> str:
@@ -80,18 +65,18 @@ class _Tally:
         self.lengths: dict[int, array[int]] = {}
         # Digest of the published ladders; `checks` has the digest of the local ones.
         self.public = new_digest()
-        # The revisions as they are published.
+        # The earlier revisions, with the digests of the published ladders.
         self.earlier: list[Revision] = []
         self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
         self._parts = parts
         self._contexts = contexts
 
-    def rows(self, progress: Progress | None) -> Iterator[dict[str, Any]]:
-        """Return the rows of the config `ladders`."""
+    def rows(self, progress: Progress | None) -> Iterator[LadderRow]:
+        """Yield the rows of the config `ladders`."""
         counts = [each.ladders for each in self._parts.earlier]
         for ladder in self.checks.passed(self._parts.ladders, self._parts.earlier):
             public = replace(ladder, recipe=_public(ladder.recipe))
-            # There are more ladders than in this revision.
+            # This ladder is the first after an earlier revision.
             if self.checks.count - 1 in counts:
                 self.earlier.append(
                     Revision(ladders=self.checks.count - 1, digest=self.public.hexdigest())
@@ -105,8 +90,19 @@ class _Tally:
             _, digest = self._contexts.get(ladder.context_id, ("", earlier))
             if progress is not None and self.checks.count % 1000 == 0:
                 progress(self.checks.count, None)
-            shared = self._parts.shared is not None
-            yield ladder_row(public, self._dimensions[ladder.dimension], digest, shared=shared)
+            dimension = self._dimensions[ladder.dimension]
+            yield LadderRow(
+                context_id=public.context_id,
+                task=public.task,
+                dimension=public.dimension,
+                dimension_description=dimension.description,
+                low=dimension.low,
+                high=dimension.high,
+                rungs=public.rungs,
+                recipe=public.recipe,
+                context_digest=digest,
+                shared=self._parts.shared is not None,
+            )
 
     @property
     def spans(self) -> list[tuple[int, float, int]]:
@@ -116,15 +112,9 @@ class _Tally:
         ]
 
 
-def stage(
-    folder: Path,
-    ladders: str,
-    *,
-    without_contexts: bool,
-    baseline: bool,
-    progress: Progress | None,
-) -> Staged:
+def stage(folder: Path, asked: Publishing, progress: Progress | None) -> Release:
     """Write the release into a folder."""
+    ladders, without_contexts = asked.ladders, asked.without_contexts
     parts = open_parts(ladders)
     if parts.shared is not None and without_contexts:
         raise UsageError(
@@ -133,31 +123,30 @@ def stage(
         )
     contexts: dict[str, tuple[str, str]] = {}
 
-    def context_rows() -> Iterator[dict[str, Any]]:
+    def checked_contexts() -> Iterator[Context]:
         for context in parts.contexts:
             if context.id in contexts:
                 raise UsageError(f"{parts.name}: context {context.id!r} appears twice")
             contexts[context.id] = (context.task, context.digest)
-            yield asdict(context)
+            yield context
 
-    texts = write_shards(folder, "contexts", () if without_contexts else context_rows())
+    texts = write_shards(folder, "contexts", () if without_contexts else checked_contexts())
     if without_contexts:
         # Digests of texts are published.
-        for _ in context_rows():
+        for _ in checked_contexts():
             pass
     tally = _Tally(parts, contexts)
     rows = write_shards(folder, "ladders", tally.rows(progress))
-    _check_writer(ladders, tally.recipes, baseline=baseline)
+    _check_writer(ladders, tally.recipes, baseline=asked.baseline)
     failed = (
         replace(each, reasons=tuple(map(without_paths, each.reasons)), recipe=_public(each.recipe))
         for each in parts.failures
     )
-    failures = write_shards(folder, "failures", map(asdict, failed))
-    digest = tally.checks.digest
+    failures = write_shards(folder, "failures", failed)
+    certificate = certificate_of(ladders, parts, tally.checks.digest)
     checks = []
-    if (path := find_folder(ladders) / CERTIFICATE).is_file():
-        certificate = checked_certificate(_object(path), str(path), digest)
-        checks = certificate_rows(public_certificate(certificate, tally.public.hexdigest()))
+    if certificate is not None:
+        checks = certificate_checks(public_certificate(certificate, tally.public.hexdigest()))
     shards = [*rows, *texts, *failures, *write_shards(folder, "certificate", checks)]
     manifest = Manifest(
         refladder=__version__,
@@ -173,25 +162,27 @@ def stage(
         shared=parts.shared,
         earlier=tuple(tally.earlier),
     )
-    changed = (
-        "paths of this machine are left out of the recipes, which changes the digest of the ladders"
-    )
-    facts = Facts(
-        manifest=manifest,
-        recipes=tally.recipes,
-        lengths=tally.spans,
-        baseline=baseline,
-        # The rows of single ladders are left out.
-        certificate=[row for row in checks if not row["context_id"]],
-    )
-    notices: tuple[str, ...] = () if digest == manifest.digest else (changed,)
+    notices = []
+    if tally.checks.digest != manifest.digest:
+        notices.append(
+            "paths of this machine are left out of the recipes, which changes the digest of the ladders"
+        )
     for before in manifest.earlier[-1:]:
         added = manifest.ladders - before.ladders
         was = "was" if added == 1 else "were"
-        notices += (
-            f"{plural(added, 'ladder')} {was} added to the {before.ladders:,} of revision {before.digest}",
+        notices.append(
+            f"{plural(added, 'ladder')} {was} added to the {before.ladders:,} of revision {before.digest}"
         )
-    return Staged(folder=folder, facts=facts, notices=notices)
+    return Release(
+        folder=folder,
+        manifest=manifest,
+        recipes=tally.recipes,
+        lengths=tally.spans,
+        baseline=asked.baseline,
+        # The card does not show the checks of single ladders.
+        certificate=[check for check in checks if not check.context_id],
+        notices=tuple(notices),
+    )
 
 
 def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) -> None:
@@ -207,51 +198,38 @@ def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) ->
         )
 
 
-def _object(path: Path) -> dict[str, Any]:
-    value = parse_json(read_bytes(path), str(path), whole_file=True)
-    if not isinstance(value, dict):
-        raise DataError(f"{path}: must be one JSON object, found {type(value).__name__}")
-    return value
-
-
-def public_certificate(certificate: Mapping[str, Any], ladders: str) -> dict[str, Any]:
-    """Return a certificate without paths of this machine."""
-    shown = each_leaf(
-        dict(certificate), lambda leaf: without_paths(leaf) if isinstance(leaf, str) else leaf
+def public_certificate(certificate: Certificate, ladders: str) -> Certificate:
+    """Return a certificate without paths of this machine, for the ladders as they are published."""
+    return sealed(
+        replace(certificate, ladders=ladders),
+        lambda leaf: without_paths(leaf) if isinstance(leaf, str) else leaf,
     )
-    shown["ladders"] = ladders
-    return {**shown, "digest": certificate_digest(shown)}
 
 
-def certificate_rows(certificate: Mapping[str, Any]) -> list[dict[str, str]]:
+def certificate_checks(certificate: Certificate) -> list[Check]:
     """Return the rows of the config `certificate`: the whole, each dimension and its levels, and each ladder."""
+    whole = json_of(certificate)
+    checks = [_check(WHOLE_CERTIFICATE, whole, f"judge {certificate.judge.fingerprint}")]
+    if certificate.sharing is not None:
+        checks.append(_check("sharing", whole["sharing"]))
+    for part in whole["dimensions"]:
+        name = part["dimension"]
+        checks.append(_check(name, part))
+        checks += [_check(f"{name} level {level['level']}", level) for level in part["levels"]]
+    return checks + [_check(part["dimension"], part) for part in whole["of_ladders"]]
 
-    def row(name: str, part: Mapping[str, Any], context_id: str = "") -> dict[str, str]:
-        judge = [f"judge {part['judge']['fingerprint']}"] if "judge" in part else []
-        details = judge + [
-            f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
-            for key, value in part.items()
-            if key not in _NOT_DETAILS and isinstance(value, str | int | float)
-        ]
-        text = to_json(part).decode("utf-8", "backslashreplace")
-        verdict = str(part["verdict"])
-        return {
-            "context_id": context_id,
-            "name": name,
-            "verdict": verdict,
-            "details": ", ".join(details),
-            "json": text,
-        }
 
-    rows = [row(WHOLE_CERTIFICATE, certificate)]
-    rows += [row("sharing", certificate["sharing"])] if "sharing" in certificate else []
-    for dimension in certificate["dimensions"]:
-        rows.append(row(dimension["dimension"], dimension))
-        rows += [
-            row(f"{dimension['dimension']} level {level['level']}", level)
-            for level in dimension["levels"]
-        ]
-    return rows + [
-        row(ladder["dimension"], ladder, ladder["context_id"])
-        for ladder in certificate["of_ladders"]
-    ]
+def _check(name: str, part: Mapping[str, Any], *details: str) -> Check:
+    """Return the row of a part of a certificate; its texts and numbers are its details."""
+    shown = {
+        key: f"{value:.4g}" if isinstance(value, float) else value
+        for key, value in part.items()
+        if key not in _NOT_DETAILS and isinstance(value, str | int | float)
+    }
+    return Check(
+        context_id=part.get("context_id", ""),
+        name=name,
+        verdict=part["verdict"],
+        details=", ".join([*details, *(f"{key} {value}" for key, value in shown.items())]),
+        json=to_json(part).decode("utf-8", "backslashreplace"),
+    )

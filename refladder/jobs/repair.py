@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError, plural
-from refladder.files.ladder_sets import certificate_digest, ladder_set, of_whole_anchors
+from refladder.files.certificate import Built, sealed
+from refladder.files.ladder_sets import ladder_set, of_whole_anchors
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.records import LadderFailure, digest_of
 from refladder.settings import Asking
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.files.certificate import Certificate
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Context, Ladder, Progress
     from refladder.scoring.asker import Asker
@@ -45,7 +46,7 @@ class Repair:
 
     def __call__(
         self, ladders: Sequence[Ladder], failures: Sequence[LadderFailure]
-    ) -> tuple[list[Ladder], list[LadderFailure], dict[str, Any]]:
+    ) -> tuple[list[Ladder], list[LadderFailure], Certificate]:
         """Return ladders that the judge finds in order, the failures with those of the others, and the certificate.
 
         A set is one scale, so all ladders keep the same levels: a level is dropped only if it is to be dropped on every
@@ -61,25 +62,24 @@ class Repair:
         asking = Asking(judgments=self.spec.folder / JUDGMENTS, prompts=self.spec.prompts)
         asker = open_asker(opened, self.judge, asking)
         certificate = certify(opened, asker, self.progress)
-        before = {name: certificate["counts"][name] for name in ("judgments", "unparsed")}
-        if before["unparsed"] and _untested(certificate):
-            certificate["built"] = dict.fromkeys(("rounds", "rewritten", "dropped", "failed"), 0)
-            certificate["notes"].append(
-                f"{before['unparsed']:,} of {plural(before['judgments'], 'judgment')} are unparsed, so no rung was "
+        counts = certificate.counts
+        built = Built(rounds=0, rewritten=0, dropped=0, failed=0)
+        if counts.unparsed and _untested(certificate):
+            note = (
+                f"{counts.unparsed:,} of {plural(counts.judgments, 'judgment')} are unparsed, so no rung was "
                 "written anew and no level dropped; ask the judge again, or another one."
             )
-            certificate["digest"] = certificate_digest(certificate)
-            return list(current.values()), list(failures), certificate
+            return list(current.values()), list(failures), _noted(certificate, built, note)
         rewritten: set[tuple[Key, int]] = set()
         rounds = 0
-        while rounds < ROUNDS and (wanted := self._to_rewrite(certificate)):
+        while rounds < ROUNDS and (wanted := _out_of_order(certificate, self.spec.human or {})):
             rounds += 1
             rewritten |= self._rewrite(current, wanted, rounds)
             certificate = certify(self._set(current), asker, self.progress)
         if dropped := _levels_to_drop(certificate):
             current = {key: _without(ladder, dropped) for key, ladder in current.items()}
             certificate = certify(self._set(current), asker, self.progress)
-        wrong = _out_of_order(certificate)
+        wrong = _out_of_order(certificate, {})
         failed = [_failure(current[key], levels, asker) for key, levels in wrong.items()]
         current = self._without(current, failed)
         if not current:
@@ -89,21 +89,20 @@ class Repair:
             )
         if failed:
             certificate = certify(self._set(current), asker, self.progress)
-        certificate["built"] = {
-            "rounds": rounds,
-            "rewritten": len(rewritten),
-            "dropped": len(dropped),
-            "failed": len(failed),
-        }
-        if rewritten or dropped or failed:
-            certificate["built"]["before"] = before
+        if not (rewritten or dropped or failed):
+            return list(current.values()), list(failures), _noted(certificate, built)
+        built = Built(
+            rounds=rounds,
+            rewritten=len(rewritten),
+            dropped=len(dropped),
+            failed=len(failed),
+            before={"judgments": counts.judgments, "unparsed": counts.unparsed},
+        )
+        figures = "verdicts describe a selection"
+        if certificate.tests:
             figures = "p-values describe a selection and are too small"
-            certificate["notes"].append(
-                "The same judge chose the rungs of this set, so its "
-                f"{figures if certificate['tests'] else 'verdicts describe a selection'}; certify the set with another "
-                "judge for a test."
-            )
-        certificate["digest"] = certificate_digest(certificate)
+        note = f"The same judge chose the rungs of this set, so its {figures}; certify the set with another judge for a test."
+        certificate = _noted(certificate, built, note)
         return list(current.values()), [*failures, *failed], certificate
 
     def _without(
@@ -116,25 +115,10 @@ class Repair:
         return {(ladder.context_id, ladder.dimension): ladder for ladder in left}
 
     def _set(self, ladders: Mapping[Key, Ladder]) -> LadderSet:
-        anchors = (
-            list(dict.fromkeys(context_id for context_id, _ in ladders)) if self.spec.shared else ()
-        )
-        return ladder_set(
-            self.spec.folder.name,
-            self.spec.dimensions,
-            self.contexts,
-            list(ladders.values()),
-            anchors=anchors,
-        )
-
-    def _to_rewrite(self, certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
-        """Return the levels to write again, by ladder, without people's rungs."""
-        human = self.spec.human or {}
-        wanted = {
-            key: [level for level in levels if level not in human.get(key, {})]
-            for key, levels in _out_of_order(certificate).items()
-        }
-        return {key: levels for key, levels in wanted.items() if levels}
+        spec, written = self.spec, ladders.values()
+        anchors = [*dict.fromkeys(context_id for context_id, _ in ladders)] if spec.shared else []
+        name = spec.folder.name
+        return ladder_set(name, spec.dimensions, self.contexts, written, anchors=anchors)
 
     def _rewrite(
         self, current: dict[Key, Ladder], wanted: Mapping[Key, Sequence[int]], number: int
@@ -145,26 +129,21 @@ class Repair:
             self.spec.sampling, seed=self.spec.sampling.seed + number * self.spec.attempts
         )
         for dimension in self.spec.dimensions:
-            contexts = [
-                context for context in self.contexts if (context.id, dimension.name) in wanted
-            ]
-            if not contexts:
+            here = {key: levels for key, levels in wanted.items() if key[1] == dimension.name}
+            if not here:
                 continue
             fixed = {
-                key: {
-                    rung.level: rung.text for rung in current[key].rungs if rung.level not in levels
-                }
-                for key, levels in wanted.items()
-                if key[1] == dimension.name
+                key: {each.level: each.text for each in current[key].rungs if each.level not in out}
+                for key, out in here.items()
             }
+            name = f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl"
             again, _ = build_ladders(
                 self.writer,
-                contexts,
+                [each for each in self.contexts if (each.id, dimension.name) in here],
                 [dimension],
                 rungs=len(next(iter(current.values())).rungs),
                 **{**self.spec.how, "sampling": sampling},
-                journal=self.spec.folder
-                / f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl",
+                journal=self.spec.folder / name,
                 human=fixed,
                 progress=self.progress,
             )
@@ -177,25 +156,30 @@ class Repair:
         return done
 
 
-def _out_of_order(certificate: Mapping[str, Any]) -> dict[Key, list[int]]:
-    """Return the levels out of order, by ladder."""
-    return {
-        (row["context_id"], row["dimension"]): levels
-        for row in certificate["of_ladders"]
-        if (
-            levels := [
-                level for level, verdict in enumerate(row["rungs"], 1) if verdict in {REWRITE, DROP}
-            ]
-        )
-    }
+def _noted(certificate: Certificate, built: Built, *notes: str) -> Certificate:
+    """Return the certificate with what was repaired, and further notes."""
+    return sealed(replace(certificate, built=built, notes=(*certificate.notes, *notes)))
 
 
-def _untested(certificate: Mapping[str, Any]) -> bool:
+def _out_of_order(
+    certificate: Certificate, human: Mapping[Key, Mapping[int, str]]
+) -> dict[Key, list[int]]:
+    """Return the levels out of order, by ladder, without people's rungs."""
+    levels: dict[Key, list[int]] = {}
+    for row in certificate.of_ladders:
+        key = row.context_id, row.dimension
+        for level, verdict in enumerate(row.rungs, start=1):
+            if verdict in {REWRITE, DROP} and level not in human.get(key, {}):
+                levels.setdefault(key, []).append(level)
+    return levels
+
+
+def _untested(certificate: Certificate) -> bool:
     """Return whether nothing can be said of some level."""
     return any(
-        level["verdict"] == UNTESTED
-        for dimension in certificate["dimensions"]
-        for level in dimension["levels"]
+        level.verdict == UNTESTED
+        for dimension in certificate.dimensions
+        for level in dimension.levels
     )
 
 
@@ -211,18 +195,14 @@ def _failure(ladder: Ladder, levels: Sequence[int], asker: Asker) -> LadderFailu
     )
 
 
-def _levels_to_drop(certificate: Mapping[str, Any]) -> list[int]:
+def _levels_to_drop(certificate: Certificate) -> list[int]:
     """Return the levels that every dimension drops; none if fewer than two would be left."""
-    counts = Counter(
-        level["level"]
-        for dimension in certificate["dimensions"]
-        for level in dimension["levels"]
-        if level["verdict"] == DROP
-    )
-    levels = sorted(
-        level for level, count in counts.items() if count == len(certificate["dimensions"])
-    )
-    return levels if certificate["counts"]["rungs"] - len(levels) > 1 else []
+    dropped = [
+        {each.level for each in dimension.levels if each.verdict == DROP}
+        for dimension in certificate.dimensions
+    ]
+    levels = sorted(set.intersection(*dropped))
+    return levels if certificate.counts.rungs - len(levels) > 1 else []
 
 
 def _without(ladder: Ladder, dropped: Sequence[int]) -> Ladder:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import plural
@@ -12,6 +13,7 @@ from refladder.report.results import ShownRecord
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from refladder.files.certificate import Certificate, Sharing
 
 # Number of ladders that are named in a line.
 _SHOWN = 5
@@ -63,115 +65,106 @@ VERDICTS = {
 }
 
 
-def certificate_tables(certificate: Mapping[str, Any]) -> list[PlainTable]:
+def certificate_tables(certificate: Certificate) -> list[PlainTable]:
     """Show the steps of every dimension, and counts over ladders."""
-    steps = []
-    tested = certificate["tests"] is not None
-    heads = tuple(head for head in _STEPS if tested or head[0] != "p")
-    for dimension in certificate["dimensions"]:
-        levels = {level["level"]: level for level in dimension["levels"]}
-        for step in dimension["steps"]:
-            low, high = levels[step["from"]], levels[step["to"]]
-            ends = low["strength"], high["strength"]
-            gap = None if None in ends else ends[1] - ends[0]
-            steps.append(
-                [
-                    f"{dimension['dimension']} {step['from']} to {step['to']}",
-                    f"{step['in_order']}/{step['decided']}",
-                    *([number(step["p_holm"], 4)] if tested else []),
-                    number(step["w"], 3),
-                    number(step["surface_w"], 3),
-                    number(gap, 2),
-                    f"{low['verdict']}, {high['verdict']}",
-                ]
-            )
-    counted = [
-        [
-            dimension["dimension"],
-            dimension["verdict"],
-            str(dimension["ladders"]),
-            _of(dimension["adjacent"], "in_order"),
-            _of(dimension["intransitive"], "count"),
-            _of(dimension["inconsistent"], "count"),
-            number(dimension["mass"], 3),
-            number(dimension["spearman_length"], 2),
-            str(dimension["length_climbs"]),
-            str(dimension["surface_climbs"]),
-        ]
-        for dimension in certificate["dimensions"]
-    ]
+    steps, counted = [], []
+    tested = certificate.tests is not None
+    for dimension in certificate.dimensions:
+        for step, (low, high) in zip(dimension.steps, pairwise(dimension.levels), strict=True):
+            gap = None
+            if low.strength is not None and high.strength is not None:
+                gap = high.strength - low.strength
+            cells = {
+                "step": f"{dimension.dimension} {step.from_} to {step.to}",
+                "in order": f"{step.in_order}/{step.decided}",
+                "p": number(step.p_holm, 4),
+                "w": number(step.w, 3),
+                "surface w": number(step.surface_w, 3),
+                "spacing": number(gap, 2),
+                "levels": f"{low.verdict}, {high.verdict}",
+            }
+            steps.append({head: cells[head] for head in cells if tested or head != "p"})
+        cells = {
+            "dimension": dimension.dimension,
+            "verdict": dimension.verdict,
+            "ladders": str(dimension.ladders),
+            "in order": _of(dimension.adjacent, "in_order"),
+            "intransitive": _of(dimension.intransitive, "count"),
+            "inconsistent": _of(dimension.inconsistent, "count"),
+            "mass": number(dimension.mass, 3),
+            "length": number(dimension.spearman_length, 2),
+            "by length": str(dimension.length_climbs),
+            "by surface": str(dimension.surface_climbs),
+        }
+        counted.append(cells)
+    legend = tuple(head for head in _STEPS if tested or head[0] != "p")
     return [
-        PlainTable(
-            "steps from level to level", ["step", *(head for head, _ in heads)], steps, heads
-        ),
-        PlainTable(
-            "dimensions",
-            ["dimension", "verdict", "ladders", *(head for head, _ in _SETS)],
-            counted,
-            _SETS,
-            repeated=0,
-        ),
+        _table("steps from level to level", steps, legend),
+        _table("dimensions", counted, _SETS),
     ]
 
 
-def certificate_lines(certificate: Mapping[str, Any]) -> list[str]:
+def _table(
+    caption: str, rows: Sequence[Mapping[str, str]], legend: tuple[tuple[str, str], ...]
+) -> PlainTable:
+    """Return the table of rows whose cells are under their heads."""
+    return PlainTable(caption, [*rows[0]], [[*row.values()] for row in rows], legend)
+
+
+def certificate_lines(certificate: Certificate) -> list[str]:
     """List the verdict, its counts, the rungs and ladders to inspect, and notes."""
-    counts = certificate["counts"]
-    rungs = ", ".join(f"{count:,} {verdict}" for verdict, count in counts["of_rungs"].items())
+    counts, built = certificate.counts, certificate.built
+    rungs = ", ".join(f"{count:,} {verdict}" for verdict, count in counts.of_rungs.items())
     judged = (
-        f"{plural(counts['ladders'], 'ladder')} of {counts['rungs']} rungs, "
-        f"{plural(counts['judgments'], 'judgment')} ({counts['unparsed']:,} unparsed, {counts['low_mass']:,} of low "
-        "label mass)"
+        f"{plural(counts.ladders, 'ladder')} of {counts.rungs} rungs, {plural(counts.judgments, 'judgment')} "
+        f"({counts.unparsed:,} unparsed, {counts.low_mass:,} of low label mass)"
     )
     lines = [
-        f"verdict: {certificate['verdict']} ({VERDICTS[certificate['verdict']]})",
-        f"certificate {certificate['digest']} by {certificate['judge']['fingerprint']}: {judged}",
+        f"verdict: {certificate.verdict} ({VERDICTS[certificate.verdict]})",
+        f"certificate {certificate.digest} by {certificate.judge.fingerprint}: {judged}",
         f"rungs: {rungs}",
     ]
     for verdict in ("untested", "rewrite", "drop", "refuse"):
         named = [
-            f"{row['context_id']} ({row['dimension']}) rung {level}"
-            for row in certificate["of_ladders"]
-            for level, given in enumerate(row["rungs"], start=1)
+            f"{row.context_id} ({row.dimension}) rung {level}"
+            for row in certificate.of_ladders
+            for level, given in enumerate(row.rungs, start=1)
             if given == verdict
         ]
         lines += _named(verdict, named)
-    lines += sharing_lines(certificate)
-    lines += _named("climbed by length alone", climbable(certificate))
-    built = certificate["built"]
+    lines += sharing_lines(certificate.sharing)
+    climbed = [row for row in certificate.of_ladders if row.length_climbs]
+    lines += _named(
+        "climbed by length alone", [f"{row.context_id} ({row.dimension})" for row in climbed]
+    )
     if built is not None:
         lines.append(
-            f"build: {plural(built['rewritten'], 'rung')} rewritten in {plural(built['rounds'], 'round')}, "
-            f"{plural(built['dropped'], 'level')} dropped, {plural(built['failed'], 'ladder')} failed"
+            f"build: {plural(built.rewritten, 'rung')} rewritten in {plural(built.rounds, 'round')}, "
+            f"{plural(built.dropped, 'level')} dropped, {plural(built.failed, 'ladder')} failed"
         )
-    return [*lines, *(f"note: {note}" for note in certificate["notes"])]
+    return [*lines, *(f"note: {note}" for note in certificate.notes)]
 
 
-def sharing_lines(certificate: Mapping[str, Any]) -> list[str]:
+def sharing_lines(sharing: Sharing | None) -> list[str]:
     """Report how far the anchors of a shared set agree on its levels. If sharing is refused, name those that disagree."""
-    sharing = certificate.get("sharing")
     if sharing is None:
         return []
-    if sharing["verdict"] == "untested":
+    if sharing.verdict == "untested":
         return ["sharing: untested, since the set has one anchor"]
-    if not sharing["of"]:
+    if sharing.share is None:
         return ["sharing: no comparison of two anchors decides"]
     ends = "too few anchors for an interval"
-    if sharing["low"] is not None:
-        ends = f"95 % interval {sharing['low']:.2f} to {sharing['high']:.2f}"
+    if sharing.low is not None:
+        ends = f"95 % interval {sharing.low:.2f} to {sharing.high:.2f}"
     line = (
-        f"sharing: a level of one anchor beats the level below of another in {sharing['in_order']} of "
-        f"{plural(sharing['of'], 'comparison')} ({sharing['share']:.2f}, {ends})"
+        f"sharing: a level of one anchor beats the level below of another in {sharing.in_order} of "
+        f"{plural(sharing.of, 'comparison')} ({sharing.share:.2f}, {ends})"
     )
-    if sharing["verdict"] == "pass":
+    if sharing.verdict == "pass":
         return [line]
-    apart = [
-        row
-        for row in sharing["anchors"]
-        if row["of"] and row["in_order"] < sharing["limit"] * row["of"]
-    ]
-    named = ", ".join(f"{row['anchor']} ({row['in_order']}/{row['of']})" for row in apart)
-    advice = f"refused for sharing, below {sharing['limit']:g}: their levels mean different things. Draw other anchors"
+    apart = [row for row in sharing.anchors if row.in_order < sharing.limit * row.of]
+    named = ", ".join(f"{row.anchor} ({row.in_order}/{row.of})" for row in apart)
+    advice = f"refused for sharing, below {sharing.limit:g}: their levels mean different things. Draw other anchors"
     return [line, f"{advice}: {named}"]
 
 
@@ -190,25 +183,13 @@ def audit_tables(rows: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
     return [PlainTable("audit, with 95 % intervals over contexts", heads, table, _AUDIT)]
 
 
-def ladder_line(certificate: Mapping[str, Any], context_id: str, dimension: str) -> str:
+def ladder_line(certificate: Certificate, context_id: str, dimension: str) -> str:
     """Show the verdicts on the rungs of one ladder."""
-    (row,) = (
-        row
-        for row in certificate["of_ladders"]
-        if row["context_id"] == context_id and row["dimension"] == dimension
-    )
-    rungs = ", ".join(f"{level} {verdict}" for level, verdict in enumerate(row["rungs"], start=1))
-    climbs = "; a rule of length alone orders them" if row["length_climbs"] else ""
-    return f"certificate by {certificate['judge']['fingerprint']}: rungs {rungs}{climbs}"
-
-
-def climbable(certificate: Mapping[str, Any]) -> list[str]:
-    """List the ladders that a rule of length alone orders fully, as `context (dimension)`."""
-    return [
-        f"{row['context_id']} ({row['dimension']})"
-        for row in certificate["of_ladders"]
-        if row["length_climbs"]
-    ]
+    rows = {(row.context_id, row.dimension): row for row in certificate.of_ladders}
+    row = rows[context_id, dimension]
+    rungs = ", ".join(f"{level} {verdict}" for level, verdict in enumerate(row.rungs, start=1))
+    climbs = "; a rule of length alone orders them" if row.length_climbs else ""
+    return f"certificate by {certificate.judge.fingerprint}: rungs {rungs}{climbs}"
 
 
 def _named(what: str, names: Sequence[str]) -> list[str]:
@@ -264,50 +245,37 @@ def link_table(link: Link) -> PlainTable:
     of_column = next((column for column in link.columns if column.to_column), None)
     if of_column is not None:
         return _column_table(of_column)
-    heads = [
-        "column",
-        "rows",
-        "contexts",
-        "slope",
-        "shift",
-        "map",
-        "line",
-        "unlinked",
-        "equipercentile",
-        "one text",
-    ]
     rows = [
-        [
-            column.column,
-            f"{column.rows:,}",
-            f"{column.contexts:,}",
-            number(column.slope, 2),
-            number(column.shift, 2),
-            _NAMES.get(column.map, column.map),
-            number(column.line_error, 2),
-            number(column.identity_error, 2),
-            number(column.equipercentile_error, 2),
-            number(column.half_width, 2),
-        ]
+        {
+            "column": column.column,
+            "rows": f"{column.rows:,}",
+            "contexts": f"{column.contexts:,}",
+            "slope": number(column.slope, 2),
+            "shift": number(column.shift, 2),
+            "map": _NAMES.get(column.map, column.map),
+            "line": number(column.line_error, 2),
+            "unlinked": number(column.identity_error, 2),
+            "equipercentile": number(column.equipercentile_error, 2),
+            "one text": number(column.half_width, 2),
+        }
         for column in link.columns
     ]
-    return PlainTable("", heads, rows, LINK_LEGEND)
+    return _table("", rows, LINK_LEGEND)
 
 
 def _column_table(column: LinkedColumn) -> PlainTable:
-    heads = ["texts", "slope", "shift", "map"]
-    heads += ["unlinked", "by shift", "line", "equipercentile", "one text"]
-    errors = column.identity_error, column.shift_error, column.line_error
-    row = [
-        f"{column.rows:,}",
-        number(column.slope, 2),
-        number(column.shift, 2),
-        _NAMES.get(column.map, column.map),
-        *(number(each, 2) for each in (*errors, column.equipercentile_error, column.half_width)),
-    ]
-    return PlainTable(
-        f"{column.column} on the scale of {column.to_column}", heads, [row], COLUMN_LEGEND
-    )
+    row = {
+        "texts": f"{column.rows:,}",
+        "slope": number(column.slope, 2),
+        "shift": number(column.shift, 2),
+        "map": _NAMES.get(column.map, column.map),
+        "unlinked": number(column.identity_error, 2),
+        "by shift": number(column.shift_error, 2),
+        "line": number(column.line_error, 2),
+        "equipercentile": number(column.equipercentile_error, 2),
+        "one text": number(column.half_width, 2),
+    }
+    return _table(f"{column.column} on the scale of {column.to_column}", [row], COLUMN_LEGEND)
 
 
 def decision_lines(link: Link) -> list[str]:

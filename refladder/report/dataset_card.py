@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.files.hub import Head
-    from refladder.files.release import Manifest
+    from refladder.files.release import Check, Manifest
     from refladder.records import Recipe
 
 T = TypeVar("T")
@@ -37,18 +36,30 @@ _OURS = re.compile(rf"{re.escape(BEGIN[:21])}.*?{re.escape(END)}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
-    """The facts of a card: `recipes` with their ladders; shortest, median and longest rung of a level, in characters."""
+class Release:
+    """A release in a folder, what its card says of it, and what the publisher should know.
 
+    Attributes:
+        folder: it has the shards of the manifest.
+        manifest: what is in the release.
+        recipes: number of ladders of each recipe.
+        lengths: shortest, median and longest text of each level, in characters.
+        baseline: whether fixed rules wrote the texts.
+        certificate: the checks of the whole set, of each dimension and of its levels.
+        notices: sentences for the publisher.
+    """
+
+    folder: Path
     manifest: Manifest
     recipes: Mapping[Recipe, int]
     lengths: Sequence[tuple[int, float, int]]
     baseline: bool
-    certificate: Sequence[Mapping[str, str]]
+    certificate: Sequence[Check]
+    notices: tuple[str, ...]
 
 
 def merged_card(
-    facts: Facts, repository: str, tag: str | None, licence: str | None, head: Head | None
+    release: Release, repository: str, tag: str | None, licence: str | None, head: Head | None
 ) -> str:
     """Write the card of a set in ORG/NAME: a new one, or the card of its newest commit with our part replaced."""
     existing = None if head is None else head.card
@@ -56,12 +67,12 @@ def merged_card(
     if licence is not None:
         data["license"] = licence
     previous = {shard.config for shard in head.shards} if head else set()
-    merged = _metadata(facts.manifest, repository, data, previous)
+    merged = _metadata(release.manifest, repository, data, previous)
     address = f"hub:{repository}@{tag or 'REVISION'}"
     stated = ", ".join(_entries(data.get("license"), str))
-    part = f"{BEGIN}\n{_page(facts, repository, address, stated)}\n{END}"
+    part = f"{BEGIN}\n{_page(release, repository, address, stated)}\n{END}"
     if existing is None or not text.strip():
-        text = f"# {facts.manifest.name.rpartition('/')[2]}\n\n{part}\n"
+        text = f"# {release.manifest.name.rpartition('/')[2]}\n\n{part}\n"
     elif _OURS.search(text):
         text = _OURS.sub(lambda _: part, text, count=1)
     else:
@@ -77,7 +88,7 @@ def _yaml() -> Any:
     return yaml
 
 
-def _parsed(card: str, repository: str) -> tuple[dict[str, Any], str]:
+def _parsed(card: str, repository: str) -> tuple[dict[str, object], str]:
     match = _BLOCK.match(card)
     if match is None:
         return {}, card
@@ -96,17 +107,17 @@ def _parsed(card: str, repository: str) -> tuple[dict[str, Any], str]:
 
 
 def _metadata(
-    manifest: Manifest, repository: str, data: dict[str, Any], previous: set[str]
-) -> dict[str, Any]:
+    manifest: Manifest, repository: str, data: Mapping[str, object], previous: set[str]
+) -> dict[str, object]:
     ours = list(dict.fromkeys(shard.config for shard in manifest.files))
-    configs: list[dict[str, Any]] = _entries(data.get("configs"), dict)
-    for name, count in Counter(config.get("config_name", "default") for config in configs).items():
-        if count > 1:
+    configs = _entries(data.get("configs"), dict)
+    names = [config.get("config_name", "default") for config in configs]
+    for name in names:
+        if names.count(name) > 1:
             raise DataError(
                 f"{repository}: README.md has two configs named {name!r}; rename or remove one on the Hub"
             )
-    for config in configs:
-        name = config.get("config_name", "default")
+    for name, config in zip(names, configs, strict=True):
         foreign = name in ours and name not in previous
         if foreign and config != _config(name, default=bool(config.get("default"))):
             raise UsageError(
@@ -116,24 +127,21 @@ def _metadata(
     replaced = previous | set(ours)
     others = [config for config in configs if config.get("config_name") not in replaced]
     taken = any(config.get("default") for config in others)
-    infos: list[dict[str, Any]] = _entries(data.get("dataset_info"), dict)
+    infos = _entries(data.get("dataset_info"), dict)
     infos = [info for info in infos if info.get("config_name") not in replaced]
-    merged: dict[str, Any] = {"license": data["license"]} if data.get("license") else {}
+    merged: dict[str, object] = {"license": data["license"]} if data.get("license") else {}
     ours_too = ("license", "configs", "dataset_info", "tags")
     merged |= {key: value for key, value in data.items() if key not in ours_too}
     merged.setdefault("pretty_name", manifest.name.rpartition("/")[2])
     merged["tags"] = list(dict.fromkeys([*_entries(data.get("tags"), str), *TAGS]))
     if infos:
         merged["dataset_info"] = infos
-    merged["configs"] = [
-        *(_config(name, default=not taken and name == "ladders") for name in ours),
-        *others,
-    ]
-    return merged
+    of_ours = [_config(name, default=not taken and name == "ladders") for name in ours]
+    return {**merged, "configs": [*of_ours, *others]}
 
 
-def _config(name: str, *, default: bool) -> dict[str, Any]:
-    config: dict[str, Any] = {"config_name": name, "data_files": f"data/{name}/*.parquet"}
+def _config(name: str, *, default: bool) -> dict[str, object]:
+    config: dict[str, object] = {"config_name": name, "data_files": f"data/{name}/*.parquet"}
     return {**config, "default": True} if default else config
 
 
@@ -143,8 +151,8 @@ def _entries(value: object, kind: type[T]) -> list[T]:
     return [entry for entry in entries if isinstance(entry, kind)]
 
 
-def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
-    manifest = facts.manifest
+def _page(release: Release, repository: str, address: str, licence: str) -> str:
+    manifest = release.manifest
     texts = "not included: they may not be distributed"
     if manifest.contexts is not None:
         texts = f"{manifest.contexts:,}"
@@ -154,58 +162,50 @@ def _page(facts: Facts, repository: str, address: str, licence: str) -> str:
             "The set is shared: every output is compared with the ladders of all anchors "
             f"({len(manifest.shared.anchors)}), whatever its context. The score is the mean over them."
         )
-    template = _TEMPLATE.read_text(encoding="utf-8").rstrip()
-    return template.format(
-        manifest=manifest,
-        repository=repository,
-        address=address,
-        compared=compared,
-        baseline=(_BASELINE if facts.baseline else "") + _standing(facts.certificate),
-        texts=texts,
-        licence=_cell(licence or "not stated by the publisher"),
-        dimensions=_table(
-            ["dimension", "human scale", "description"],
-            [
-                [f"`{entry.name}`", f"{entry.low:g} to {entry.high:g}", entry.description]
-                for entry in manifest.dimensions
-            ],
-        ),
-        recipes=_table(
-            ["writer", "prompts", "sampling", "refladder", "ladders"],
-            [
-                [
-                    f"`{recipe.backend}`",
-                    ", ".join(f"`{prompt}`" for prompt in recipe.prompts),
-                    _sampling(recipe),
-                    recipe.version,
-                    f"{count:,}",
-                ]
-                for recipe, count in facts.recipes.items()
-            ],
-        ),
-        lengths=_table(
-            ["rung", "shortest", "median", "longest"],
-            [
-                [str(level), f"{low:,}", f"{median:,g}", f"{high:,}"]
-                for level, (low, median, high) in enumerate(facts.lengths, start=1)
-            ],
-        ),
-        certificate=_certificate(facts.certificate[:_CHECKS]),
+    dimensions = [
+        [f"`{each.name}`", f"{each.low:g} to {each.high:g}", each.description]
+        for each in manifest.dimensions
+    ]
+    recipes = []
+    for recipe, count in release.recipes.items():
+        prompts = ", ".join(f"`{prompt}`" for prompt in recipe.prompts)
+        writer, sampling = f"`{recipe.backend}`", _sampling(recipe)
+        recipes.append([writer, prompts, sampling, recipe.version, f"{count:,}"])
+    lengths = [
+        [str(level), f"{low:,}", f"{median:,g}", f"{high:,}"]
+        for level, (low, median, high) in enumerate(release.lengths, start=1)
+    ]
+    return (
+        _TEMPLATE.read_text(encoding="utf-8")
+        .rstrip()
+        .format(
+            manifest=manifest,
+            repository=repository,
+            address=address,
+            compared=compared,
+            baseline=(_BASELINE if release.baseline else "") + _standing(release.certificate),
+            texts=texts,
+            licence=_cell(licence or "not stated by the publisher"),
+            dimensions=_table("dimension", "human scale", "description", rows=dimensions),
+            recipes=_table("writer", "prompts", "sampling", "refladder", "ladders", rows=recipes),
+            lengths=_table("rung", "shortest", "median", "longest", rows=lengths),
+            certificate=_certificate(release.certificate[:_CHECKS]),
+        )
     )
 
 
-def _standing(checks: Sequence[Mapping[str, str]]) -> str:
+def _standing(checks: Sequence[Check]) -> str:
     """Say that a set is not certified whose certificate is no pass; the first row is that of the whole."""
-    if not checks or checks[0]["verdict"] == PASS:
+    if not checks or checks[0].verdict == PASS:
         return ""
-    return f"**Not certified: the verdict is {checks[0]['verdict']}**, see Certificate.\n\n"
+    return f"**Not certified: the verdict is {checks[0].verdict}**, see Certificate.\n\n"
 
 
-def _certificate(checks: Sequence[Mapping[str, str]]) -> str:
+def _certificate(checks: Sequence[Check]) -> str:
     if not checks:
         return ""
-    rows = [[check["name"], f"**{check['verdict']}**", check["details"]] for check in checks]
-    return f"\n\n## Certificate\n\n{_table(['check', 'verdict', 'details'], rows)}"
+    rows = [[check.name, f"**{check.verdict}**", check.details] for check in checks]
+    return f"\n\n## Certificate\n\n{_table('check', 'verdict', 'details', rows=rows)}"
 
 
 def _sampling(recipe: Recipe) -> str:
@@ -215,7 +215,7 @@ def _sampling(recipe: Recipe) -> str:
     return f"temperature {drawn.temperature:g}, top-p {drawn.top_p:g}, {drawn.max_tokens} tokens, seed {drawn.seed}"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def _table(*header: str, rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(map(_cell, line))} |" for line in lines)
 

@@ -45,11 +45,10 @@ def score_table(
         cells = []
         for dimension in dimensions:
             names = column_names(dimension.name)
-            score, grade, spread = (
-                values[name] for name in (names.score, names.grade, names.spread)
-            )
+            score, grade = values[names.score], values[names.grade]
             placed = DASH if grade is None else f"{grade:.2f}"
-            cells += [DASH] * 3 if score is None else [f"{score:.2f}", placed, f"{spread:.2f}"]
+            spread = DASH if score is None else f"{values[names.spread]:.2f}"
+            cells += [DASH] * 3 if score is None else [f"{score:.2f}", placed, spread]
         if several:
             cells.append(number(values[overall_column(dimensions)], 2))
         rows.append([printable(short(text, _SCORED)), *cells])

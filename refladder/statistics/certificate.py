@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import betainc
@@ -244,12 +244,8 @@ def worst(verdicts: Sequence[str]) -> str:
 def mean_preferences(w: FloatArray) -> FloatArray:
     """Return the mean of w, shape (ladders, N, N), over ladders without NaN; NaN if all are."""
     counts = (~np.isnan(w)).sum(axis=0)
-    return cast(
-        "FloatArray",
-        np.divide(
-            np.nansum(w, axis=0), counts, out=np.full(counts.shape, np.nan), where=counts > 0
-        ),
-    )
+    means: FloatArray = np.nansum(w, axis=0) / np.maximum(counts, 1)
+    return np.where(counts > 0, means, np.nan)
 
 
 def length_climbs(lengths: FloatArray) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.errors import DataError
 from refladder.files.jsonl import append_lines, read_appended
@@ -43,7 +43,7 @@ class JournalEntry:
 
 
 @contextmanager
-def open_journal(path: Path, build: Mapping[str, Any]) -> Iterator[Journal]:
+def open_journal(path: Path, build: Mapping[str, object]) -> Iterator[Journal]:
     """Open the journal of a build, whose file no other process has until the end."""
     with locked(path):
         yield Journal(path, build)
@@ -52,13 +52,13 @@ def open_journal(path: Path, build: Mapping[str, Any]) -> Iterator[Journal]:
 class Journal:
     """An open journal, which first replays its entries and then records new ones."""
 
-    def __init__(self, path: Path, build: Mapping[str, Any]) -> None:
+    def __init__(self, path: Path, build: Mapping[str, object]) -> None:
         self._path = path
         self._lines = read_appended(path)
         if self._lines:
             self._check_header(build)
         header = json.dumps({"schema": SCHEMA, **build}).encode() + b"\n"
-        # This repairs the end of an interrupted build.
+        # Without lines to add, this repairs the end that an interrupted build left.
         append_lines(path, [] if self._lines else [header])
         # Line 0 is the header.
         self._next = 1
@@ -70,7 +70,7 @@ class Journal:
             sorted({str(self._path), *map(str, self._path.parent.glob("*.journal.jsonl"))})
         )
 
-    def _check_header(self, build: Mapping[str, Any]) -> None:
+    def _check_header(self, build: Mapping[str, object]) -> None:
         where, line = self._lines[0]
         try:
             header = parse_json(line, where)

@@ -21,6 +21,7 @@ from refladder import settings
 from refladder.commands.main import COMMANDS
 from refladder.commands.main import run as run_command
 from refladder.commands.options import options_of
+from refladder.files.certificate import json_of
 from refladder.files.jsonl import read_record
 from refladder.files.ladder_sets import find_folder
 from refladder.records import Link
@@ -413,6 +414,6 @@ def test_recorded_judgments_have_the_score_of_hand_work(given):
 def test_certificates_are_stored_in_folders(given, tmp_path):
     folder = shutil.copytree(given / "set", tmp_path / "set")
     certificate = refladder.certify(folder)
-    assert refladder.load_ladders(folder).certificate == certificate
+    assert json_of(refladder.load_ladders(folder).certificate) == certificate
     opened = refladder.load_ladders("demo/story")
     assert refladder.certify(opened) == refladder.certify("demo/story") == certificate

@@ -163,9 +163,11 @@ def test_a_manifest_that_is_wrong(hub, failing):
     assert another in told(schema="ladder-release/9")
     other = "has the schema 'x/1', not 'ladder-release/2'; name a set of `refladder publish`"
     assert other in told(schema="x/1")
-    integer = "manifest.json field 'rungs': Input should be a valid integer; publish the set again"
+    integer = "manifest.json: ladder-release/2 field 'rungs': Input should be a valid integer, found '3'; publish"
     assert integer in told(rungs="3")
-    assert "manifest.json field 'more': Unexpected keyword argument" in told(more=1)
+    assert "manifest.json: ladder-release/2 field 'more': Unexpected keyword argument" in told(
+        more=1
+    )
     shard = {"config": "ladders", "rows": 1, "bytes": 1, "sha256": ""}
     for path in PATHS:
         words = f"names the file {path!r}, which no set may have; do not use this set"

@@ -120,7 +120,7 @@ def test_load_dataset_reads_it_and_its_rows_go_back_in(built, command, python, t
     rows = [{"context_id": "c1", "output": "Rocks."}]
     (row,) = refladder.score(rows, ladders=address)
     opened = load_ladders(str(folder))
-    verdict = opened.certificate["verdict"]
+    verdict = opened.certificate.verdict
     assert printed == f"{opened.digest} 3 {row['clarity_score']} {verdict}\n"
     rows[0] |= {"context": CONTEXTS[0].text, "background": CONTEXTS[0].background}
     for ladders in (folder, tmp_path / "rows.parquet", tmp_path / "rows.jsonl"):

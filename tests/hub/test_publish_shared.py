@@ -42,12 +42,23 @@ def test_a_shared_set_comes_back_in_another_process_and_scores_the_same(
     expected = f"('c1', 'c2', 'c3') 2 {row['clarity_score']}\n"
     assert python(SCORE.replace("ADDRESS", address), HF_HOME=str(tmp_path / "home")) == expected
     opened = load_ladders(address)
-    assert (
-        opened.certificate["sharing"]["of"] == 24
-    )  # 6 ordered pairs of anchors, 2 steps, 2 dimensions
+    assert opened.certificate.sharing.of == 24  # 6 ordered pairs of anchors, 2 steps, 2 dimensions
     repository = hub.repositories["me/mine"]
     assert "manifest.json" in hub.files("me/mine")
     assert repository.tags == {}
+
+
+def test_a_folder_with_a_release_keeps_its_certificate_until_it_is_certified_again(
+    shared, command, tmp_path
+):
+    assert command("certify", shared).code == 0
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert command("publish", shared, "me/mine", "--out", first).code == 0
+    assert command("publish", first, "me/mine", "--out", second).code == 0
+    kept = load_ladders(shared).certificate
+    assert load_ladders(second).certificate == load_ladders(first).certificate == kept
+    assert command("certify", second, "--least-mass", "0.25").code == 0
+    assert load_ladders(second).certificate.judge.signature.endswith("|least-mass:0.25")
 
 
 def test_the_card_says_that_the_set_is_shared_and_how_far_its_anchors_agree(shared, command):

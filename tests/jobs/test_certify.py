@@ -12,15 +12,13 @@ from scored_folders import Inline, split
 
 from refladder.backends import connect
 from refladder.errors import DataError, UsageError
+from refladder.files.certificate import CERTIFICATE, json_of, sealed, write_certificate
 from refladder.files.jsonl import write_record
 from refladder.files.ladder_sets import (
-    CERTIFICATE,
-    certificate_digest,
     find_folder,
     ladder_set,
     load_ladders,
     rated_names,
-    write_certificate,
     write_ladder_set,
 )
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
@@ -45,58 +43,59 @@ def signature_of(path):
 
 def test_rising_ladders_pass():
     found = certificate_of([[0, 1, 2, 4]] * 12)
-    (dimension,) = found["dimensions"]
-    assert found["verdict"] == dimension["verdict"] == "pass"
-    assert found["counts"]["judgments"] == 12 * 6 * 2
-    assert found["counts"]["of_rungs"] == {"pass": 48, "rewrite": 0, "drop": 0, "refuse": 0}
-    assert [step["in_order"] for step in dimension["steps"]] == [12] * 3
+    (dimension,) = found.dimensions
+    assert found.verdict == dimension.verdict == "pass"
+    assert found.counts.judgments == 12 * 6 * 2
+    assert found.counts.of_rungs == {"pass": 48, "rewrite": 0, "drop": 0, "refuse": 0}
+    assert [step.in_order for step in dimension.steps] == [12] * 3
     # 2^-12; Holm multiplies equal p-values by the number of tests, 3
-    assert dimension["steps"][0]["p"] == pytest.approx(0.5**12, rel=1e-5)
-    assert dimension["steps"][0]["p_holm"] == pytest.approx(3 * 0.5**12, rel=1e-5)
+    assert dimension.steps[0].p == pytest.approx(0.5**12, rel=1e-5)
+    assert dimension.steps[0].p_holm == pytest.approx(3 * 0.5**12, rel=1e-5)
     # The judge is Davidson's model with the qualities as strengths and 0.5 as the weight of a tie.
-    strengths = [level["strength"] for level in dimension["levels"]]
+    strengths = [level.strength for level in dimension.levels]
     assert strengths == pytest.approx([0, 1, 2, 4], abs=0.02)
-    assert dimension["ties"] == pytest.approx(0.5, abs=0.01)
-    assert found["digest"] == certificate_digest(found)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert dimension.ties == pytest.approx(0.5, abs=0.01)
+    assert found == sealed(found)
+    shown = json_of(found)
+    assert json.loads(json.dumps(shown, allow_nan=False)) == shown
 
 
 def test_strengths_that_cannot_be_fitted_are_absent_with_a_note(monkeypatch):
     monkeypatch.setattr("refladder.statistics.davidson._STEPS", 1)  # no fit converges
     found = certificate_of([[0, 1, 2, 4]] * 12)
-    (dimension,) = found["dimensions"]
-    assert found["verdict"] == "pass"
-    assert [level["strength"] for level in dimension["levels"]] == [None] * 4
-    assert dimension["ties"] is None
+    (dimension,) = found.dimensions
+    assert found.verdict == "pass"
+    assert [level.strength for level in dimension.levels] == [None] * 4
+    assert dimension.ties is None
     unfitted = "no strengths and no spacing, because the fit of Davidson's model did not"
-    assert any(unfitted in note for note in found["notes"])
+    assert any(unfitted in note for note in found.notes)
 
 
 def test_one_swapped_ladder_is_named_and_the_set_passes():
     found = certificate_of([[0, 1, 3, 2.5, 4]] + [[0, 1, 2, 3, 4]] * 11)
-    assert found["verdict"] == "pass"
-    first, *others = found["of_ladders"]
+    assert found.verdict == "pass"
+    first, *others = found.of_ladders
     # Levels 3 and 4 are swapped. The chain 1-2-4-5 loses w(2,4) at quality 2.5, the chain 1-2-3-5 has w(3,5) at 4 - 3:
     # sums of margins 1.5 + 1.5 against 2 + 1 in quality; the logistic curve bends, so the even one is larger.
-    assert first["rungs"] == ["pass", "pass", "rewrite", "pass", "pass"]
-    assert first["verdict"] == "rewrite"
-    assert first["adjacent"] == {"in_order": 3, "of": 4}
-    assert {row["verdict"] for row in others} == {"pass"}
+    assert first.rungs == ("pass", "pass", "rewrite", "pass", "pass")
+    assert first.verdict == "rewrite"
+    assert first.adjacent == {"in_order": 3, "of": 4}
+    assert {row.verdict for row in others} == {"pass"}
 
 
 def test_a_level_that_is_swapped_everywhere_is_dropped():
     found = certificate_of([[0, 1, 3, 2.5, 4]] * 12)
-    (dimension,) = found["dimensions"]
-    assert found["verdict"] == "drop"
-    verdicts = [level["verdict"] for level in dimension["levels"]]
+    (dimension,) = found.dimensions
+    assert found.verdict == "drop"
+    verdicts = [level.verdict for level in dimension.levels]
     assert verdicts == ["pass", "pass", "drop", "rewrite", "pass"]
-    assert found["counts"]["of_rungs"]["drop"] == 12
+    assert found.counts.of_rungs["drop"] == 12
 
 
 def test_a_judge_without_an_opinion_refuses(tmp_path, command):
     found = certificate_of([[1, 1, 1]] * 12)
-    step = found["dimensions"][0]["steps"][0]
-    assert (found["verdict"], step["decided"], step["p"]) == ("refuse", 0, 1.0)
+    step = found.dimensions[0].steps[0]
+    assert (found.verdict, step.decided, step.p) == ("refuse", 0, 1.0)
     opened = set_of([[1, 1, 1]] * 3)
     records = list(opened.contexts.values()), list(opened.ladders.values())
     write_ladder_set(tmp_path / "flat", opened.dimensions, *records, [])
@@ -108,32 +107,32 @@ def test_a_judge_without_an_opinion_refuses(tmp_path, command):
 def test_few_contexts_cannot_pass_and_the_note_says_so():
     found = certificate_of([[0, 3, 6]] * 5)
     # 2 tests: 2^-5 * 2 = .0625 is above .05; 2^-6 * 2 = .031
-    assert found["verdict"] == "untested"
-    assert found["notes"][0] == (
+    assert found.verdict == "untested"
+    assert found.notes[0] == (
         "Too few ladders for a verdict: worth 5 of 6. No sign test of 2 can pass with them even if all ladders rise; build "
         "ladders for more contexts."
     )
-    assert found["counts"]["of_rungs"]["pass"] == 15
+    assert found.counts.of_rungs["pass"] == 15
     # One ladder that falls is a finding: no step is shown to rise.
-    assert certificate_of([[6, 3, 0]] + [[0, 3, 6]] * 4)["verdict"] == "refuse"
-    assert certificate_of([[0, 3, 6]] * 6)["verdict"] == "pass"
+    assert certificate_of([[6, 3, 0]] + [[0, 3, 6]] * 4).verdict == "refuse"
+    assert certificate_of([[0, 3, 6]] * 6).verdict == "pass"
 
 
 def test_a_biased_judge_is_inconsistent_and_the_orders_cancel():
     found = certificate_of([[0, 1, 2]] * 12, Comparing(first=9.0))
-    assert found["verdict"] == "pass"
-    assert found["counts"]["inconsistent"] == {"count": 36, "of": 36}
-    assert found["dimensions"][0]["steps"][0]["w"] == pytest.approx(0.5, abs=0.01)
+    assert found.verdict == "pass"
+    assert found.counts.inconsistent == {"count": 36, "of": 36}
+    assert found.dimensions[0].steps[0].w == pytest.approx(0.5, abs=0.01)
 
 
 def test_what_cannot_be_parsed_is_counted_and_no_number():
     broken = Comparing(unparsed=lambda target, reference: "c0 1" in target and "c0 2" in reference)
     found = certificate_of([[0, 1, 2]] * 12, broken)
-    assert found["counts"]["unparsed"] == 1
-    first = found["of_ladders"][0]
-    assert first["rungs"] == ["refuse", "refuse", "pass"]
-    assert first["adjacent"] == {"in_order": 1, "of": 1}
-    assert found["dimensions"][0]["steps"][0]["decided"] == 11
+    assert found.counts.unparsed == 1
+    first = found.of_ladders[0]
+    assert first.rungs == ("refuse", "refuse", "pass")
+    assert first.adjacent == {"in_order": 1, "of": 1}
+    assert found.dimensions[0].steps[0].decided == 11
 
 
 @pytest.mark.parametrize(
@@ -147,12 +146,12 @@ def test_what_cannot_be_parsed_is_counted_and_no_number():
 def test_a_level_that_the_judge_never_answered_about_is_untested(level, levels, strengths):
     broken = Comparing(unparsed=lambda *texts: any(text.endswith(f" {level}") for text in texts))
     found = certificate_of([[0, 1, 2]] * 12, broken)
-    (dimension,) = found["dimensions"]
-    assert found["verdict"] == "untested"
-    assert [each["verdict"] for each in dimension["levels"]] == levels
-    for each, strength in zip(dimension["levels"], strengths, strict=True):
-        assert each["strength"] == (strength and pytest.approx(strength, abs=0.02))
-    assert found["counts"]["unparsed"] == 12 * 2 * 2
+    (dimension,) = found.dimensions
+    assert found.verdict == "untested"
+    assert [each.verdict for each in dimension.levels] == levels
+    for each, strength in zip(dimension.levels, strengths, strict=True):
+        assert each.strength == (strength and pytest.approx(strength, abs=0.02))
+    assert found.counts.unparsed == 12 * 2 * 2
     assert certificate_tables(found)
 
 
@@ -164,15 +163,15 @@ def test_a_copy_of_a_lower_rung_is_rewritten_whatever_the_judge_says():
     again = with_ladders(opened, [copied, *others])
     # A judge that an empty line impresses: it puts the copy above rung 3.
     found = certify(again, open_asker(again, Comparing(raised_by={text: 9.0})))
-    assert found["of_ladders"][0]["adjacent"] == {"in_order": 3, "of": 3}
-    assert found["of_ladders"][0]["rungs"] == ["pass", "pass", "pass", "rewrite"]
+    assert found.of_ladders[0].adjacent == {"in_order": 3, "of": 3}
+    assert found.of_ladders[0].rungs == ("pass", "pass", "pass", "rewrite")
 
 
 def test_a_ladder_that_length_climbs_is_counted():
     opened = set_of([[0, 1, 2]] * 6)
     found = certify(opened, open_asker(opened, Comparing()))
-    assert found["counts"]["length_climbs"] == 0
-    assert found["counts"]["spearman_length"] is None  # all rungs have as many words
+    assert found.counts.length_climbs == 0
+    assert found.counts.spearman_length is None  # all rungs have as many words
     longer = [
         tuple(
             Rung(level=rung.level, text=rung.text + " word" * rung.level) for rung in ladder.rungs
@@ -182,7 +181,7 @@ def test_a_ladder_that_length_climbs_is_counted():
     pairs = zip(opened.ladders.values(), longer, strict=True)
     again = with_ladders(opened, [replace(ladder, rungs=rungs) for ladder, rungs in pairs])
     found = certify(again, open_asker(again, Comparing()))
-    assert (found["counts"]["length_climbs"], found["counts"]["spearman_length"]) == (6, 1.0)
+    assert (found.counts.length_climbs, found.counts.spearman_length) == (6, 1.0)
 
 
 def test_judgments_are_stored_and_not_asked_again(tmp_path):
@@ -238,16 +237,15 @@ def test_scores_name_the_certificate_and_an_edit_makes_it_stale(
     assert command(f"show {folder}").code == 0
 
 
-def test_a_certificate_that_was_changed_is_refused(folder):
-    found = certificate_of([[0, 1, 2]] * 6) | {"ladders": load_ladders(str(folder)).digest}
-    write_certificate(folder, found | {"verdict": "pass"})
+def test_a_folder_with_a_certificate_that_was_changed_is_refused(folder):
+    ladders = load_ladders(str(folder)).digest
+    found = sealed(replace(certificate_of([[0, 1, 2]] * 6), ladders=ladders))
+    write_certificate(folder, found)
+    assert load_ladders(str(folder)).certificate == found
+    write_certificate(folder, replace(found, verdict="drop"))
     with pytest.raises(DataError, match="the certificate was changed after it was written"):
         load_ladders(str(folder))
-    no_object = 'not a certificate: expected an object with "schema": "certificate/1"'
-    for content, message in (("{", "JSON"), ("[]", no_object)):
-        (folder / CERTIFICATE).write_text(content)
-        with pytest.raises(DataError, match=message):
-            load_ladders(str(folder))
+    assert load_ladders(str(folder), certified=False).certificate is None
 
 
 def test_a_build_of_other_ladders_removes_the_certificate(folder):
@@ -289,9 +287,8 @@ def test_a_shipped_set_keeps_its_certificate(command):
 @pytest.mark.parametrize("name", rated_names())
 def test_shipped_certificates_are_current(name):
     opened = load_ladders(name)
-    stored = json.loads((find_folder(name) / CERTIFICATE).read_text())
     advice = f"run `refladder certify published_data/{name} --judgments FILE` and keep the new file"
-    assert certify(opened, open_asker(opened, connect("builtin"))) == stored, advice
+    assert certify(opened, open_asker(opened, connect("builtin"))) == opened.certificate, advice
 
 
 def test_a_certificate_keeps_the_judgments_that_were_made_before_it(

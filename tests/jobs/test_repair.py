@@ -55,7 +55,7 @@ def run(folder, writer, *, dimensions=(DIMENSION,), human=None, judge=None):
 def counts_of(report):
     """How many rounds of rewriting there were, and how many rungs were rewritten, levels dropped and ladders failed."""
     names = ("rounds", "rewritten", "dropped", "failed")
-    return tuple(report.certificate["built"][name] for name in names)
+    return tuple(getattr(report.certificate.built, name) for name in names)
 
 
 def qualities(folder):
@@ -69,9 +69,9 @@ def test_a_rung_out_of_order_is_written_anew(tmp_path):
     # seed 3 is that of the first round: 3 attempts come before it
     writer = Writer(["Idea 3."], until=3)
     report = run(tmp_path, writer)
-    assert report.certificate["verdict"] == "pass"
+    assert report.certificate.verdict == "pass"
     assert counts_of(report) == (1, 1, 0, 0)
-    assert "p-values describe a selection" in report.certificate["notes"][-1]
+    assert "p-values describe a selection" in report.certificate.notes[-1]
     assert qualities(tmp_path) == {(0.0, 2.0, 4.0)}
     ladder = load_ladders(str(tmp_path)).ladders["c3", "worth"]
     assert [rung.between for rung in ladder.rungs] == [None, (1, 3), None]
@@ -95,7 +95,7 @@ def test_a_ladder_that_stays_out_of_order_fails(tmp_path):
     assert (failure.context_id, failure.level) == ("c3", 2)
     assert failure.reasons == ("not certified: comparing/1 does not find level 2 in order",)
     assert counts_of(report) == (2, 1, 0, 1)
-    assert report.ladders == report.certificate["counts"]["ladders"] == 11
+    assert report.ladders == report.certificate.counts.ladders == 11
     assert ("c3", "worth") in load_ladders(str(tmp_path)).failures
 
 
@@ -103,8 +103,8 @@ def test_a_level_that_no_ladder_has_in_order_is_dropped(tmp_path):
     report = run(tmp_path, Writer(IDEAS, until=99))
     assert report.ladders == 12
     assert counts_of(report) == (2, 12, 1, 0)
-    assert report.certificate["counts"]["rungs"] == 2
-    assert report.certificate["verdict"] == "pass"
+    assert report.certificate.counts.rungs == 2
+    assert report.certificate.verdict == "pass"
     assert qualities(tmp_path) == {(0.0, 4.0)}
 
 
@@ -131,8 +131,8 @@ def test_a_rung_that_cannot_be_judged_stays_and_is_refused(tmp_path):
     judge = Comparing(unparsed=lambda target, _reference: "Idea 1. worst" in target)
     report = run(tmp_path, Writer(), judge=judge)
     assert report.ladders == 12
-    assert report.certificate["counts"]["unparsed"] == 2
-    assert report.certificate["counts"]["of_rungs"]["refuse"] == 2
+    assert report.certificate.counts.unparsed == 2
+    assert report.certificate.counts.of_rungs["refuse"] == 2
 
 
 @pytest.mark.parametrize("level", ["worst", "best"])
@@ -140,9 +140,9 @@ def test_a_level_that_the_judge_never_answered_about_stays(tmp_path, level):
     judge = Comparing(unparsed=lambda *texts: any(f". {level}" in text for text in texts))
     report = run(tmp_path, Writer(["Idea 3."], until=99), judge=judge)
     assert (report.ladders, report.failures, counts_of(report)) == (12, (), (0, 0, 0, 0))
-    assert report.certificate["verdict"] == "untested"
-    assert report.certificate["counts"]["rungs"] == 3
-    assert report.certificate["notes"][-1] == (
+    assert report.certificate.verdict == "untested"
+    assert report.certificate.counts.rungs == 3
+    assert report.certificate.notes[-1] == (
         "48 of 72 judgments are unparsed, so no rung was written anew and no level dropped; ask the judge again, or "
         "another one."
     )
@@ -151,7 +151,7 @@ def test_a_level_that_the_judge_never_answered_about_stays(tmp_path, level):
 def test_the_certificate_keeps_what_was_asked_before_a_repair(tmp_path):
     judge = Comparing(unparsed=lambda target, _reference: "Idea 3. between 0" in target)
     report = run(tmp_path, Writer(["Idea 5."], until=3), judge=judge)
-    assert report.certificate["built"]["before"] == {"judgments": 72, "unparsed": 2}
+    assert report.certificate.built.before == {"judgments": 72, "unparsed": 2}
 
 
 def test_no_ladder_left_is_an_error(tmp_path):

@@ -376,8 +376,8 @@ def test_an_anchor_that_the_judge_finds_out_of_order_is_left_out_on_every_dimens
     opened = load_ladders(tmp_path)
     assert set(opened.ladders) == {(a, name) for a in ("s0", "s2") for name in ("worth", "wit")}
     # One pair of anchors with 2 steps in both directions, on 2 dimensions; the certificate is of the set as written.
-    assert opened.certificate["sharing"]["of"] == 8
-    assert opened.certificate["sharing"]["low"] is None
+    assert opened.certificate.sharing.of == 8
+    assert opened.certificate.sharing.low is None
 
 
 RISING = {"a": ("10", "20", "30"), "b": ("11", "21", "31"), "c": ("12", "22", "32")}
@@ -402,15 +402,15 @@ RISING = {"a": ("10", "20", "30"), "b": ("11", "21", "31"), "c": ("12", "22", "3
 def test_certificate_across_anchors_by_hand(ladders, in_order, verdict):
     opened = shared(ladders)
     certificate = certify(opened, open_asker(opened, Numbers()))
-    sharing = certificate["sharing"]
-    assert (sharing["in_order"], sharing["of"], sharing["verdict"]) == (in_order, 12, verdict)
-    assert sharing["share"] == pytest.approx(in_order / 12, abs=1e-6)  # six digits are kept
-    assert sharing["low"] <= sharing["share"] <= sharing["high"]
-    assert (verdict == "refuse") == (sharing["share"] < 0.8)
+    sharing = certificate.sharing
+    assert (sharing.in_order, sharing.of, sharing.verdict) == (in_order, 12, verdict)
+    assert sharing.share == pytest.approx(in_order / 12, abs=1e-6)  # six digits are kept
+    assert sharing.low <= sharing.share <= sharing.high
+    assert (verdict == "refuse") == (sharing.share < 0.8)
     # 3 ladders of 3 pairs, and 6 pairs of anchors with 2 steps, each in both orders.
-    assert certificate["counts"]["judgments"] == 3 * 3 * 2 + 6 * 2 * 2
+    assert certificate.counts.judgments == 3 * 3 * 2 + 6 * 2 * 2
     # each comparison has two anchors
-    assert sum(row["of"] for row in sharing["anchors"]) == 2 * sharing["of"]
+    assert sum(row.of for row in sharing.anchors) == 2 * sharing.of
 
 
 @pytest.mark.parametrize(
@@ -426,15 +426,15 @@ def test_certificate_across_anchors_by_hand(ladders, in_order, verdict):
 def test_three_anchors_pass_without_a_test_where_every_step_is_in_order(of_a, verdict, levels):
     opened = shared({**RISING, "a": of_a})
     certificate = certify(opened, open_asker(opened, Numbers()))
-    (dimension,) = certificate["dimensions"]
-    assert certificate["verdict"] == verdict
-    assert [level["verdict"] for level in dimension["levels"]] == levels
-    assert certificate["tests"] is None
-    assert {step[name] for step in dimension["steps"] for name in ("p", "p_holm")} == {None}
-    assert certificate["counts"]["length_climbs"] == 0
-    assert certificate["judge"]["fingerprint"] == "numbers/1"
+    (dimension,) = certificate.dimensions
+    assert certificate.verdict == verdict
+    assert [level.verdict for level in dimension.levels] == levels
+    assert certificate.tests is None
+    assert {each for step in dimension.steps for each in (step.p, step.p_holm)} == {None}
+    assert certificate.counts.length_climbs == 0
+    assert certificate.judge.fingerprint == "numbers/1"
     # 2 steps at 0.05: 0.5 ** 6 * 2 = 0.031 is the first below it.
-    (note,) = certificate["notes"]
+    (note,) = certificate.notes
     assert note == (
         "3 anchors: a sign test of 2 steps needs 6 to have any power, so there are no p-values. The set passes if "
         "every step of every anchor is in order, and a level of one anchor beats the level below of another in at "
@@ -447,19 +447,19 @@ def test_three_anchors_pass_without_a_test_where_every_step_is_in_order(of_a, ve
 def test_the_sharing_of_one_anchor_is_untested():
     opened = shared({"a": ("10", "20", "30")})
     certificate = certify(opened, open_asker(opened, Numbers()))
-    assert certificate["dimensions"][0]["verdict"] == "pass"
-    assert certificate["verdict"] == certificate["sharing"]["verdict"] == "untested"
-    assert sharing_lines(certificate) == ["sharing: untested, since the set has one anchor"]
+    assert certificate.dimensions[0].verdict == "pass"
+    assert certificate.verdict == certificate.sharing.verdict == "untested"
+    assert sharing_lines(certificate.sharing) == ["sharing: untested, since the set has one anchor"]
 
 
 def test_six_anchors_have_sign_tests_and_comparisons_that_decide_nothing_are_left_out():
     opened = shared(dict.fromkeys("abcdef", ("20", "20", "30")))
     certificate = certify(opened, open_asker(opened, Numbers()))
     # Each of 6 anchors with the next two: 12 pairs in both directions. 30 > 20 in all, and 20 against 20 decides nothing.
-    expected = {"in_order": 24, "of": 24, "verdict": "pass", "limit": 0.7}
-    assert certificate["sharing"].items() >= expected.items()
+    sharing = certificate.sharing
+    assert (sharing.in_order, sharing.of, sharing.verdict, sharing.limit) == (24, 24, "pass", 0.7)
     # No step of 20 to 20 decides: p is 1. All six steps of 20 to 30 rise: 0.5 ** 6, times 2.
-    assert [step["p_holm"] for step in certificate["dimensions"][0]["steps"]] == [1.0, 0.03125]
+    assert [step.p_holm for step in certificate.dimensions[0].steps] == [1.0, 0.03125]
 
 
 class WithinAnchors(Numbers):
@@ -475,7 +475,7 @@ class WithinAnchors(Numbers):
 def test_six_anchors_that_could_not_be_compared_with_each_other_are_refused():
     opened = shared(dict.fromkeys("abcdef", ("10", "20", "30")))
     certificate = certify(opened, open_asker(opened, WithinAnchors()))
-    assert certificate["dimensions"][0]["verdict"] == "pass"
-    sharing = certificate["sharing"]
-    assert (sharing["share"], sharing["of"], sharing["verdict"]) == (None, 0, "refuse")
-    assert certificate["verdict"] == "refuse"
+    assert certificate.dimensions[0].verdict == "pass"
+    sharing = certificate.sharing
+    assert (sharing.share, sharing.of, sharing.verdict) == (None, 0, "refuse")
+    assert certificate.verdict == "refuse"

@@ -317,13 +317,13 @@ def test_certify_and_audit_with_a_reward_model(models):
         # 3 rungs, and the worst one with each of 3 added sentences.
         assert session.spent()[0]["calls"] == 6
     low, middle, _ = plain_rewards(models(), RUNGS)
-    [dimension] = certificate["dimensions"]
-    assert dimension["steps"][0]["w"] == pytest.approx(1 / (1 + math.exp(low - middle)), abs=1e-4)
-    assert dimension["steps"][0]["surface_w"] is not None
-    assert dimension["ties"] < 0.01  # the least that Davidson's fit gives
-    assert certificate["counts"]["mass"] is None
+    [dimension] = certificate.dimensions
+    assert dimension.steps[0].w == pytest.approx(1 / (1 + math.exp(low - middle)), abs=1e-4)
+    assert dimension.steps[0].surface_w is not None
+    assert dimension.ties < 0.01  # the least that Davidson's fit gives
+    assert certificate.counts.mass is None
     noted = "A reward model has no dimension: it knows"
-    assert any(note.startswith(noted) for note in certificate["notes"])
+    assert any(note.startswith(noted) for note in certificate.notes)
     found = {row.measure: row.value for row in rows}
     assert (found["P(target)"], found["inconsistent"], found["unparsed"]) == (0.5, 0, 0)
 
