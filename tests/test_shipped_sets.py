@@ -26,20 +26,30 @@ from refladder.statistics.certificate import length_climbs
 # such as general/reply-2. A new set has a line here, with the digest that the test prints.
 DIGESTS = {
     "general/document": "543ba80a8e32c69e",
+    "general/grounded": "c011f6251df8f785",
     "general/reply": "eb98160d288a1579",
     "general/reply-2": "d8b5480f8f24374e",
+    "general/reply-2-de": "258da126b27ba8b4",
     "general/story": "c6ac981dc3d2b78a",
     "general/summary": "6b2a8de08bf6a761",
+    "general/summary-2": "3d198a9c59f7b1ff",
 }
 FILES = ("dimensions.jsonl", "contexts.jsonl", "ladders.jsonl", "set.json")
 SERVES = {
     "general/reply": {"dialogue", "open"},
+    "general/reply-2-de": {"dialogue", "open"},
+    "general/grounded": {"open"},
     "general/summary": {"summarization"},
     "general/story": {"story"},
     "general/document": {"document"},
 }
-# Sets of twelve anchors.
-SECOND = {"general/reply-2"}
+# Sets of twelve anchors, and their number of criteria.
+SECOND = {
+    "general/reply-2": 4,
+    "general/summary-2": 4,
+    "general/grounded": 3,
+    "general/reply-2-de": 2,
+}
 GENERAL = [name for name in published_names() if name.startswith("general/")]
 OF_BENCHMARKS = [name for name in published_names() if name in BENCHMARKS]
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -112,15 +122,17 @@ def test_every_general_set_is_the_one_that_was_shipped():
 
 
 @pytest.mark.parametrize("name", GENERAL)
-def test_a_general_set_has_anchors_of_five_rungs_on_four_criteria(name):
+def test_a_general_set_has_anchors_of_five_rungs_on_each_criterion(name):
     opened = load_ladders(name)
-    anchors = 12 if name in SECOND else 3
-    assert (len(opened.anchors), opened.rungs, len(opened.dimensions)) == (anchors, 5, 4)
-    assert len(opened.ladders) == anchors * 4
+    anchors, criteria = (12, SECOND[name]) if name in SECOND else (3, 4)
+    assert (len(opened.anchors), opened.rungs, len(opened.dimensions)) == (anchors, 5, criteria)
+    assert len(opened.ladders) == anchors * criteria
     assert not opened.failures
     assert set(opened.tasks) == SERVES[re.sub(r"-\d+$", "", name)]
     rungs = {rung.text for ladder in opened.ladders.values() for rung in ladder.rungs}
-    assert len(rungs) == anchors * 4 * 5
+    assert len(rungs) == anchors * criteria * 5
+    if name == "general/grounded":
+        assert all(context.background for context in opened.contexts.values())
 
 
 @pytest.mark.parametrize("name", SECOND)
@@ -147,7 +159,7 @@ def test_the_judgments_beside_a_certificate_give_it_again(name, tmp_path):
     assert certify(opened, open_asker(opened, Recorded(), asking)) == shipped
 
 
-@pytest.mark.parametrize("name", sorted(set(GENERAL) - SECOND))
+@pytest.mark.parametrize("name", sorted(set(GENERAL) - set(SECOND)))
 def test_no_rule_of_length_or_surface_orders_a_ladder(name):
     opened = load_ladders(name)
     assert opened.certificate is not None
