@@ -114,18 +114,23 @@ def redacted(value: T) -> T:
 
 
 def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | None:
-    """Find the name that is most like a name, if one is at least as similar as `cutoff` (0 to 1)."""
-    return next(iter(difflib.get_close_matches(name, map(str, names), n=1, cutoff=cutoff)), None)
+    """Find the name that is most like a name, if one is at least as similar as `cutoff` (0 to 1).
+
+    The same letters in another order are most alike.
+    """
+    known = list(map(str, names))
+    turned = [each for each in known if sorted(each) == sorted(name)]
+    return next(iter(turned or difflib.get_close_matches(name, known, 1, cutoff)), None)
 
 
-def did_you_mean(name: str, names: Iterable[object], cutoff: float = 0.6, end: str = ";") -> str:
+def did_you_mean(name: str, names: Iterable[object], end: str = ";") -> str:
     """Write `; did you mean 'NAME'?` for a message, or `end` if no name is similar; a comma may separate two names."""
     names = list(names)
-    near = {similar(part, names, cutoff): None for part in name.split(",")}
+    near = {similar(part, names): None for part in name.split(",")}
     near.pop(None, None)
     if len(near) > 1:
         return f"; did you mean {' and '.join(map(repr, near))}, given one by one?"
-    match = similar(name, names, cutoff) or next(iter(near), None)
+    match = similar(name, names) or next(iter(near), None)
     return end if match is None else f"; did you mean {match!r}?"
 
 
@@ -166,7 +171,7 @@ class UnknownNameError(UsageError):
         self, kind: str, name: str, available: Iterable[str], meant: str | None = None
     ) -> None:
         names = sorted(available)
-        hint = f"; did you mean {meant!r}?" if meant else did_you_mean(name, names, 0.5)
+        hint = f"; did you mean {meant!r}?" if meant else did_you_mean(name, names)
         shown = ", ".join(names[:_SHOWN]) or "none"
         more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
         super().__init__(f"unknown {kind} {name!r}{hint} Known: {shown}{more}")

@@ -46,6 +46,8 @@ class Call(ExitStack):
         self.frame = (
             None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
         )
+        if "columns" in self.given and self.frame is not None and self.command != "score":
+            self.given["columns"] = self.frame.mapped | dict(self.given["columns"] or {})
 
     def session(self) -> Session:
         """Open the backends of the call."""

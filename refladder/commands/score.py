@@ -354,4 +354,5 @@ def _returned(
     log_lines(essential_lines(report))
     if call.frame is None:
         return type(table)(call.given["out"])  # type: ignore[call-arg]
-    return cast("Table", call.frame.with_columns(added_values(files.out, added), added))
+    values = added_values(files.out, added)
+    return cast("Table", call.frame.with_columns(values, added, call.given["columns"]))

@@ -45,6 +45,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _encode_all = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
 _FORMULA = "=", "+", "-", "@", "\t", "\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_COMMA = re.compile(r"[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})")
 # Parquet rows in memory.
 _BATCH = 4096
 # Standard input or output.
@@ -209,6 +210,14 @@ def parse_number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
+def meant_number(text: str) -> str:
+    """Return what to give for a number with a comma or a percent sign, such as `; give 3.5`; else nothing."""
+    if percent := parse_number(text.removesuffix("%")) if text.endswith("%") else None:
+        return f"; give {percent / 100:g} for {percent:g} %"
+    # Three digits after a comma may be thousands.
+    return f"; give {text.replace(',', '.')}" if _COMMA.fullmatch(text.strip()) else ""
+
+
 def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
     """Return the value of a column or, for `scores.clarity`, of a field of an object; None for null, else `default`."""
     if column in fields or "." not in column:
@@ -251,8 +260,9 @@ def number_in(row: Row, column: str) -> float | None:
         number = parse_number(value)
     # NaN, infinity, a number too large.
     if type(number) not in (float, int) or not abs(number) <= sys.float_info.max:
+        meant = meant_number(value) if type(value) is str else ""
         raise DataError(
-            f"{row.where}: column {column!r} must be a finite number or empty, found {value!r:.60}"
+            f"{row.where}: column {column!r} must be a finite number or empty, found {value!r:.60}{meant}"
         )
     return float(number)
 

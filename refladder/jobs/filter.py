@@ -14,7 +14,15 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_record
-from refladder.files.tables import STANDARD, Row, format_of, number_in, parse_number, read_rows
+from refladder.files.tables import (
+    STANDARD,
+    Row,
+    format_of,
+    meant_number,
+    number_in,
+    parse_number,
+    read_rows,
+)
 from refladder.jobs.input_rows import Mapped, table_sink
 from refladder.jobs.link import open_link
 from refladder.jobs.scored_tables import (
@@ -39,6 +47,7 @@ if TYPE_CHECKING:
 
 
 KEEP, DROP = "keep", "drop"
+_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +79,10 @@ class Condition(Filtering):
         if self.best is None and self.link is None and (self.top is None) != (self.by is None):
             raise UsageError(f"{top} FRACTION and {by} COLUMN go together; give both")
         if self.top is not None and not 0 < self.top <= 1:
-            raise UsageError(f"{top} {self.top}: a fraction must be more than 0 and at most 1")
+            meant = meant_number(f"{self.top}%") if 1 < self.top <= _PERCENT else ""
+            raise UsageError(
+                f"{top} {self.top}: a fraction must be more than 0 and at most 1{meant}"
+            )
         for column, value in [*self.min.items(), *self.max.items()]:
             if not math.isfinite(value):
                 raise UsageError(f"threshold {column}={value}: a threshold must be a finite number")

@@ -423,6 +423,11 @@ class _Reader:
         for path, table in zip(self.table.labels, tables, strict=True):
             have = table.columns() or []
             shared = [column for column in shared if column in have]
+            if not id_columns(have):
+                raise DataError(
+                    f"{path}: the labels have no id: add the column output_id (or id, or context_id and system) of "
+                    f"{source}. Columns there: {', '.join(have) or 'none'}"
+                )
             if not id_columns(shared):
                 raise DataError(
                     f"{path}: no id column that {source} also has; both need output_id, id, or context_id and system. "

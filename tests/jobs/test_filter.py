@@ -236,7 +236,10 @@ TOGETHER = "--top FRACTION and --by COLUMN go together; give both"
         ),
         ("--top 0.5", TOGETHER),
         ("--by score --min a=1", TOGETHER),
-        ("--top 1.5 --by score", "--top 1.5: a fraction must be more than 0 and at most 1"),
+        (
+            "--top 1.5 --by score",
+            "--top 1.5: a fraction must be more than 0 and at most 1; give 0.015 for 1.5 %",
+        ),
         ("--top nan --by score", "--top nan: a fraction must be more than 0 and at most 1"),
         ("--min score=inf", "threshold score=inf: a threshold must be a finite number"),
         ("--min score", "--min 'score': must be COLUMN=NUMBER"),
