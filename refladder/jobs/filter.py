@@ -331,7 +331,7 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
 
         def sink(path: str) -> Write:
             like = replace(tables, source=source, given=form, out=path)
-            return stack.enter_context(table_sink(like, {}, columns, record))
+            return stack.enter_context(table_sink(like, {}, rows, record))
 
         passed = sink(tables.out)
         failed = sink(asked.rejected) if asked.rejected is not None else _drop

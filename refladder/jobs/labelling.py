@@ -272,7 +272,7 @@ def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -
         )
         for row in rows
     )
-    return Rows(both, [*header, *(name for name in columns if name not in header)])
+    return Rows(both, [*header, *(name for name in columns if name not in header)], rows.style)
 
 
 def open_pool(table: LabelledTable, events: Events) -> tuple[LabelledTable, Pool]:

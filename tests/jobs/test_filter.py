@@ -121,9 +121,9 @@ def test_csv_cells_stay_what_they_were(command, tmp_path):
         '\ufeffid,"score",text\r\n007,3.10,"a ""b"", c"\r\n008,1,"two\nlines"\r\n009,,x\r\n'.encode()
     )
     done = command(f"filter {path} --min score=2")
-    assert done.out == 'id,score,text\n007,3.10,"a ""b"", c"\n'
+    assert done.out == '\ufeffid,score,text\r\n007,3.10,"a ""b"", c"\r\n'
     done = command(f"filter {path} --max score=2 --unscored keep")
-    assert done.out == 'id,score,text\n008,1,"two\nlines"\n009,,x\n'
+    assert done.out == '\ufeffid,score,text\r\n008,1,"two\nlines"\r\n009,,x\r\n'
 
 
 def test_a_table_without_passing_rows_keeps_its_header(command, tmp_path):
