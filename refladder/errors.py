@@ -116,7 +116,7 @@ def redacted(value: T) -> T:
 def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | None:
     """Find the name that is most like a name, if one is at least as similar as `cutoff` (0 to 1).
 
-    The same letters in another order are most alike.
+    A name of equal letters in another order is most alike.
     """
     known = list(map(str, names))
     turned = [each for each in known if sorted(each) == sorted(name)]
