@@ -206,7 +206,7 @@ class Backend(ABC):
         return None
 
     def count_requests(self, texts: int, readings: int) -> int | None:
-        """Return the HTTP requests of a run with so many prompts, and what comes before them; None if unknown.
+        """Return the HTTP requests of a run with these prompts, and of what comes before them; None if unknown.
 
         Args:
             texts: the number of texts to write.

@@ -105,7 +105,7 @@ def command(
     text: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
+    """Add score columns to every row of SOURCE (JSON lines, CSV, Parquet or a log of Inspect; - is standard input).
 
     SOURCE may be a folder, a quoted glob or a URL. With --workers, or a folder as OUT, each file is scored by itself.
 
@@ -295,8 +295,8 @@ def score(
     missing is null, and its note says why; a warning of the logger `refladder` counts them.
 
     Args:
-        table: a path (JSON lines, CSV or Parquet), a list of dicts, a pandas or polars DataFrame, a pyarrow Table, or
-            a Dataset of `datasets`.
+        table: a path (JSON lines, CSV, Parquet or a log of Inspect), a list of dicts, a pandas or polars DataFrame, a
+            pyarrow Table, or a Dataset of `datasets`.
         ladders: a shipped name, a folder, or a set from `load_ladders`. A student needs none; a set
             gives it the texts of contexts that the table lacks.
         judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), an open one, or a function (see "Use your

@@ -1,4 +1,4 @@
-"""Tables of a user, row by row: JSON lines, CSV or Parquet, including standard input and output.
+"""Tables of a user, row by row: JSON lines, CSV, Parquet or a log of Inspect, including standard input and output.
 
 A table that is read is a file, a folder of files, a glob (`data/*.jsonl`), or one of these at a URL.
 
@@ -26,6 +26,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 from refladder.errors import DataError, UsageError, did_you_mean, either, option, plural
 from refladder.files import streams
 from refladder.files.folders import open_folder
+from refladder.files.inspect_logs import read_samples
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device, open_bytes
 from refladder.files.outputs import check_own, write_run
 from refladder.files.scored_folders import finished_files
@@ -59,6 +60,7 @@ FORM_OF_EXTENSION = {
     ".json": "jsonl",
     ".csv": "csv",
     ".parquet": "parquet",
+    ".eval": "eval",
 }
 
 
@@ -187,6 +189,7 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
             else f"{path}: a spreadsheet, which refladder cannot read; save it as CSV UTF-8, and name that file"
         )
     form = "csv" if suffix == ".tsv" and not output else form_by_name(path)
+    form = None if output and form == "eval" else form
     if form is None and is_many(path):
         forms = sorted({form_by_name(file) or "unknown" for file in table_files(path)})
         if len(forms) > 1:
@@ -327,6 +330,10 @@ def read_rows(path: str, given: str | None = None) -> Rows:
 def _read_file(path: str, form: str) -> Rows:
     if form == "parquet":
         return _read_parquet(path)
+    if form == "eval":
+        samples = read_samples(path)
+        rows = (Row(f"{path}:{number}", fields) for number, fields in enumerate(samples, start=1))
+        return Rows(rows, list(samples[0]) if samples else [])
     name = "<stdin>" if path == STANDARD else path
     opened = standard_input() if path == STANDARD else open_table(path)
     if form == "csv":

@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -196,6 +197,23 @@ def test_a_header_without_rows_is_no_failure_and_no_success(  # noqa: PLR0917
     done = command(words[0], "t.csv", *words[1:])
     assert done.code == 3
     assert f"no rows, {said}" in done.err
+
+
+def test_logs_of_inspect_are_scored_into_one_file(fails, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.eval").touch()
+    message = f"refladder: {tmp_path}/logs: logs of Inspect are read together and not written; name a file with --out"
+    line = f"score {tmp_path}/logs --ladders demo/story --out {tmp_path}/out"
+    assert message in fails(2, line)
+
+
+def test_a_log_of_inspect_needs_its_package(tmp_path):
+    if find_spec("inspect_ai") is not None:
+        pytest.skip("inspect-ai is installed; tests/integrations reads a log")
+    (tmp_path / "a.eval").touch()
+    message = r"a\.eval: a log of Inspect needs another package \(.*inspect_ai.*\); pip install inspect-ai pandas pyarrow$"
+    with pytest.raises(UsageError, match=message):
+        read_rows(str(tmp_path / "a.eval"))
 
 
 # Writing
