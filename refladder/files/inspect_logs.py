@@ -9,7 +9,7 @@ from zipfile import BadZipFile
 from refladder.errors import DataError, UsageError
 from refladder.files.streams import is_url
 
-# Those of Inspect's own data frames.
+# Columns of Inspect's own data frames.
 _COLUMNS = "id", "epoch", "score_*", "metadata_*"
 
 
