@@ -25,8 +25,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import traceback
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 # Largest number of names that a message lists.
 _SHOWN = 40
 
+_OURS = Path(__file__).parent
 T = TypeVar("T")
 # The parameter of the current call for each option that messages name, without dashes.
 _PARAMETERS: ContextVar[Mapping[str, str] | None] = ContextVar("parameters", default=None)
@@ -132,6 +135,16 @@ def did_you_mean(name: str, names: Iterable[object], end: str = ";") -> str:
         return f"; did you mean {' and '.join(map(repr, near))}, given one by one?"
     match = similar(name, names) or next(iter(near), None)
     return end if match is None else f"; did you mean {match!r}?"
+
+
+def raised(error: Exception) -> str:
+    """Write an error of another author's code: `raised KeyError: 'a' (file.py:3)`, with the first line outside of refladder."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(_OURS)]
+    frame = (theirs or frames)[0]
+    words = " ".join(str(error).split())
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"raised {type(error).__name__}: {words:.200} ({where})"
 
 
 class RefladderError(Exception):
