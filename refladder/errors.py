@@ -119,11 +119,12 @@ def redacted(value: T) -> T:
 def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | None:
     """Find the name that is most like a name, if one is at least as similar as `cutoff` (0 to 1).
 
-    A name of equal letters in another order is most alike.
+    A name of equal letters in another order is most alike, and a name with this one as a part (`base_url` of `url`) least.
     """
     known = list(map(str, names))
     turned = [each for each in known if sorted(each) == sorted(name)]
-    return next(iter(turned or difflib.get_close_matches(name, known, 1, cutoff)), None)
+    near = turned or difflib.get_close_matches(name, known, 1, cutoff)
+    return next(iter(near or [each for each in known if name in re.split(r"[\W_]+", each)]), None)
 
 
 def did_you_mean(name: str, names: Iterable[object], end: str = ";") -> str:

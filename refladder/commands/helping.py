@@ -158,6 +158,8 @@ def _filled(text: str, width: int, margin: str, further: str = "") -> str:
 
 def meant_argument(name: str, parameters: Collection[str]) -> str:
     """Return what was probably meant by an argument that a call does not have."""
+    if name in {"api_key", "key"}:
+        return "; set OPENAI_API_KEY, or give judge_options={'api_key_file': PATH}"
     options = [each for each in ("judge_options", "writer_options") if each in parameters]
     if name in OF_BACKENDS and options:
         return f"; give {options[0]}={{{name!r}: ...}}"
@@ -169,6 +171,9 @@ def meant_argument(name: str, parameters: Collection[str]) -> str:
 
 def explain(error: click.ClickException) -> click.ClickException:
     """Return the error with what was probably meant."""
+    if error.message.startswith("Got unexpected extra argument"):
+        words = "Name the option of each value, as in --out FILE; a value with spaces needs quotes."
+        return click.UsageError(f"{error.message}. {words}", getattr(error, "ctx", None))
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         flag = f"--{error.option_name.lstrip('-')}"
         known = {name for each in error.ctx.command.params for name in each.opts}

@@ -43,7 +43,9 @@ class Frame:
         if self._kind == "rows":
             for number, row in enumerate(table, start=1):
                 if not isinstance(row, dict):
-                    raise DataError(f"row {number}: each row must be a dict, found {row!r:.60}")
+                    raise DataError(
+                        f"row {number}: each row must be a dict, such as {{'output': TEXT}}, found {row!r:.60}"
+                    )
         else:
             _pyarrow()
             names = self.names
@@ -249,6 +251,7 @@ def _kind_of(table: object) -> str:
     if package == "datasets" and name == "Dataset":
         return package
     hints = {
+        "Series": "; give a frame, such as SERIES.to_frame('output')",
         "LazyFrame": "; call .collect() first",
         "DatasetDict": "; take one split, such as table['train']",
         "IterableDataset": "; save it to a file, or load it without streaming",

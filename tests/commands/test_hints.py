@@ -195,6 +195,15 @@ SAID = [
         "unknown field 'reply'; did you mean '--column output=reply'?",
     ),
     (f"{STORY} --column text=reply", "unknown field 'text'; "),
+    ("list judge", "unknown kind of thing 'judge'; did you mean 'backends'?"),
+    (
+        "score rows.jsonl demo/story",
+        "Got unexpected extra argument (demo/story). Name the option of each value, as in --out FILE; a value with spaces",
+    ),
+    (
+        "calibrate scored.jsonl --label a --good >=3,5 --by overall_score --precision 0.9",
+        "--good '>=3,5': must be a comparison with a number, such as '>=4', or '=WORD'; give 3.5\n",
+    ),
     ("socre rows.jsonl", "unknown command 'socre'; did you mean 'score'? Known: "),
     (
         "filter scored.jsonl --top 20 --by overall_score",

@@ -51,9 +51,14 @@ WRONG = [
         "a table in a file is written to another file; give out=PATH": ("in.jsonl", {}),
         "none.jsonl: no such file": ("none.jsonl", {"out": "out.jsonl"}, DataError),
         "rows.txt: unknown file extension; use .jsonl, .csv or .parquet$": ([GOOD], {"out": "rows.txt"}),
-        "^row 1: each row must be a dict, found 1": ([1], {}, DataError),
+        "^row 1: each row must be a dict, such as {'output': TEXT}, found 1": ([1], {}, DataError),
         "^a table must be a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
         ", found builtins.dict": ({"output": ["a"]}, {}),
+        "^A text: no such file or folder$": ("A text", {}, DataError),
+        r"found polars.*Series; give a frame, such as SERIES.to_frame\('output'\)$": (pl.Series(["a"]), {}),
+        "^refladder.score has no argument 'api_key'; set OPENAI_API_KEY, or give judge_options={'api_key_file': PATH}$": (
+            [GOOD], {"api_key": "x"}, TypeError
+        ),
         r"found polars.LazyFrame; call .collect\(\) first": (pl.LazyFrame({"output": ["a"]}), {}),
         r"found datasets.DatasetDict; take one split, such as table\['train'\]": (datasets.DatasetDict(), {}),
         "^the table: the name of column 0 is not text; rename the column": (pd.DataFrame([["a"]]), {}, DataError),
@@ -275,3 +280,15 @@ def test_a_call_says_which_argument_is_missing_and_which_are_named():
         match=r"^refladder\.score: too many positional arguments; name those after table$",
     ):
         refladder.score([GOOD], SET)
+    with pytest.raises(
+        TypeError, match=r"^Scorer has no argument 'dimension'; did you mean 'dimensions'\?$"
+    ):
+        refladder.Scorer(ladders=SET, dimension="coherence")
+    with pytest.raises(TypeError, match=r"^Dimension has no argument 'title'$"):
+        refladder.Dimension(name="clarity", title="x")
+    with pytest.raises(
+        UsageError, match=r"option of backend 'openai' 'url'; did you mean 'base_url'\?"
+    ):
+        refladder.connect("openai:m", url="http://127.0.0.1:1/v1")
+    with pytest.raises(AttributeError, match=r"'evalute'; did you mean 'evaluate'\? public: "):
+        _ = refladder.evalute
