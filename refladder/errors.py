@@ -15,7 +15,8 @@ RefladderError
 │   ├── BackendUnavailableError   it cannot be reached or loaded
 │   ├── AnswersAwaitedError       answers through files have not arrived yet; nothing failed
 │   ├── LabelsUnavailableError    it does not give label probabilities
-│   └── BadCompletionError        its answer is unusable
+│   ├── BadCompletionError        its answer is unusable
+│   └── PlugInError               the code of another package raised an error
 └── NotConvergedError             an iteration ended before its tolerance
 
 A message is one sentence: what is wrong and where, the rule, the value found, the next step.
@@ -235,6 +236,10 @@ class LabelsUnavailableError(BackendError):
 
 class BadCompletionError(BackendError):
     """The answer of the backend is unusable."""
+
+
+class PlugInError(BackendError):
+    """The code of another package, a backend or a method, raised an error that is none of refladder's."""
 
 
 class NotConvergedError(RefladderError):

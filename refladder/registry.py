@@ -8,7 +8,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.errors import BackendError, RefladderError, UnknownNameError, UsageError, raised
+from refladder.errors import PlugInError, RefladderError, UnknownNameError, UsageError, raised
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -72,4 +72,4 @@ def plugged_in(kind: str, name: str) -> Iterator[None]:
         raise
     except Exception as error:
         place = _registered(kind)[name].value
-        raise BackendError(f"{kind} {name!r} ({place}) {raised(error)}") from error
+        raise PlugInError(f"{kind} {name!r} ({place}) {raised(error)}") from error

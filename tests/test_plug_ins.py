@@ -12,7 +12,7 @@ from json_lines import read_lines, write_lines
 
 import refladder
 from refladder import registry
-from refladder.errors import BackendError, UsageError
+from refladder.errors import PlugInError, UsageError
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "plug-ins.md"
 ROWS = [
@@ -152,7 +152,7 @@ def test_an_error_of_its_author_names_the_plug_in(installed, command, change, li
 
 def test_a_call_raises_an_error_of_refladder(installed):
     installed("    return FunctionJudge(judge)\n", BROKEN)
-    with pytest.raises(BackendError, match=r"^backend 'variety' \(.*\) raised KeyError: 'none'"):
+    with pytest.raises(PlugInError, match=r"^backend 'variety' \(.*\) raised KeyError: 'none'"):
         refladder.score(ROWS, ladders="demo/story", judge="variety:")
     with pytest.raises(UsageError, match="unknown option of backend 'variety'"):
         refladder.connect("variety:", steep="3")

@@ -296,7 +296,7 @@ def table_sink(
         tables.out,
         form_out,
         added,
-        rows.columns(),
+        rows.columns() or [],
         like,
         style=rows.style,
         escape_formulas=tables.escape_formulas,
