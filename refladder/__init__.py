@@ -78,8 +78,11 @@ _PUBLIC = {
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
+        from refladder.errors import did_you_mean
+
+        near = did_you_mean(name, _PUBLIC)
         raise AttributeError(
-            f"module 'refladder' has no attribute {name!r}; public: {', '.join(sorted(_PUBLIC))}"
+            f"module 'refladder' has no attribute {name!r}{near} public: {', '.join(sorted(_PUBLIC))}"
         )
     return getattr(import_module(_PUBLIC[name]), name)
 

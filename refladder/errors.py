@@ -15,7 +15,8 @@ RefladderError
 │   ├── BackendUnavailableError   it cannot be reached or loaded
 │   ├── AnswersAwaitedError       answers through files have not arrived yet; nothing failed
 │   ├── LabelsUnavailableError    it does not give label probabilities
-│   └── BadCompletionError        its answer is unusable
+│   ├── BadCompletionError        its answer is unusable
+│   └── PlugInError               the code of another package raised an error
 └── NotConvergedError             an iteration ended before its tolerance
 
 A message is one sentence: what is wrong and where, the rule, the value found, the next step.
@@ -25,8 +26,10 @@ from __future__ import annotations
 
 import difflib
 import re
+import traceback
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 # Largest number of names that a message lists.
 _SHOWN = 40
 
+_OURS = Path(__file__).parent
 T = TypeVar("T")
 # The parameter of the current call for each option that messages name, without dashes.
 _PARAMETERS: ContextVar[Mapping[str, str] | None] = ContextVar("parameters", default=None)
@@ -114,19 +118,35 @@ def redacted(value: T) -> T:
 
 
 def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | None:
-    """Find the name that is most like a name, if one is at least as similar as `cutoff` (0 to 1)."""
-    return next(iter(difflib.get_close_matches(name, map(str, names), n=1, cutoff=cutoff)), None)
+    """Find the name that is most like a name, if one is at least as similar as `cutoff` (0 to 1).
+
+    A name of equal letters in another order is most alike, and a name with this one as a part (`base_url` of `url`) least.
+    """
+    known = list(map(str, names))
+    turned = [each for each in known if sorted(each) == sorted(name)]
+    near = turned or difflib.get_close_matches(name, known, 1, cutoff)
+    return next(iter(near or [each for each in known if name in re.split(r"[\W_]+", each)]), None)
 
 
-def did_you_mean(name: str, names: Iterable[object], cutoff: float = 0.6, end: str = ";") -> str:
+def did_you_mean(name: str, names: Iterable[object], end: str = ";") -> str:
     """Write `; did you mean 'NAME'?` for a message, or `end` if no name is similar; a comma may separate two names."""
     names = list(names)
-    near = {similar(part, names, cutoff): None for part in name.split(",")}
+    near = {similar(part, names): None for part in name.split(",")}
     near.pop(None, None)
     if len(near) > 1:
         return f"; did you mean {' and '.join(map(repr, near))}, given one by one?"
-    match = similar(name, names, cutoff) or next(iter(near), None)
+    match = similar(name, names) or next(iter(near), None)
     return end if match is None else f"; did you mean {match!r}?"
+
+
+def raised(error: Exception) -> str:
+    """Write an error of another author's code: `raised KeyError: 'a' (file.py:3)`, with the first line outside of refladder."""
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(_OURS)]
+    frame = (theirs or frames)[0]
+    words = " ".join(str(error).split())
+    where = f"{Path(frame.filename).name}:{frame.lineno}"
+    return f"raised {type(error).__name__}: {words:.200} ({where})"
 
 
 class RefladderError(Exception):
@@ -166,7 +186,7 @@ class UnknownNameError(UsageError):
         self, kind: str, name: str, available: Iterable[str], meant: str | None = None
     ) -> None:
         names = sorted(available)
-        hint = f"; did you mean {meant!r}?" if meant else did_you_mean(name, names, 0.5)
+        hint = f"; did you mean {meant!r}?" if meant else did_you_mean(name, names)
         shown = ", ".join(names[:_SHOWN]) or "none"
         more = f", and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
         super().__init__(f"unknown {kind} {name!r}{hint} Known: {shown}{more}")
@@ -216,6 +236,10 @@ class LabelsUnavailableError(BackendError):
 
 class BadCompletionError(BackendError):
     """The answer of the backend is unusable."""
+
+
+class PlugInError(BackendError):
+    """The code of another package, a backend or a method, raised an error that is none of refladder's."""
 
 
 class NotConvergedError(RefladderError):

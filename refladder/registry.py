@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import PlugInError, RefladderError, UnknownNameError, UsageError, raised
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 
 class Entry(NamedTuple):
@@ -50,7 +51,8 @@ def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:
     if name in registered:
         try:
             return registered[name].load()
-        except (ImportError, AttributeError) as error:
+        # Another author's module may raise anything when it is imported.
+        except Exception as error:
             raise UsageError(
                 f"{kind} {name!r}: the package that registers it cannot be loaded from {registered[name].value!r} "
                 f"({error}); repair or uninstall that package"
@@ -59,3 +61,15 @@ def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:
         raise UnknownNameError(kind, name, {*table, *registered})
     module, _, attribute = table[name].path.partition(":")
     return getattr(import_module(module), attribute)
+
+
+@contextmanager
+def plugged_in(kind: str, name: str) -> Iterator[None]:
+    """Name the plug-in in an error of its author: any error that is none of refladder's."""
+    try:
+        yield
+    except RefladderError:
+        raise
+    except Exception as error:
+        place = _registered(kind)[name].value
+        raise PlugInError(f"{kind} {name!r} ({place}) {raised(error)}") from error

@@ -128,6 +128,25 @@ class Session:
             for opened in self._opened.values()
         ]
 
+    def plan(self, existing: int) -> dict[str, Any]:
+        """Return what each backend would be asked after a dry run, as JSON values; `existing` judgments are reused."""
+        rows = []
+        for name, _, estimate in self.estimates():
+            usage, usd = estimate.guess or (estimate.usage, estimate.cost)
+            row = {
+                "backend": name,
+                **usage.counts,
+                "least_calls": estimate.least,
+                "free": estimate.free,
+                "too_long": estimate.too_long,
+                "exact": estimate.exact,
+                "tokens_from_characters": estimate.guess is not None,
+                "usd": usd,
+                "seconds": estimate.seconds,
+            }
+            rows.append(row)
+        return {"dry_run": True, "kept_judgments": existing, "backends": rows}
+
     def spent(self) -> list[dict[str, Any]]:
         """Return what each backend was asked in this run, as JSON values; None for an unknown number."""
         rows = []

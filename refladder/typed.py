@@ -15,7 +15,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, did_you_mean
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -64,7 +64,7 @@ def argument_check(
     def check(
         arguments: tuple[Any, ...], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        # A wrong number of arguments, and an unknown name, are left to Python.
+        # A wrong number of arguments is left to Python.
         positional = list(arguments)
         for place, (name, value) in enumerate(zip(kinds, arguments, strict=False)):
             positional[place] = _taken(name, value, kinds[name])
@@ -83,9 +83,17 @@ def argument_check(
 def checked(function: Callable[P, T]) -> Callable[P, T]:
     """Decorate a function so that an argument of another type than its annotation is a UsageError."""
     check = argument_check(function)
+    parameters = inspect.signature(function).parameters
+    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
     @functools.wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> T:
+        if not takes_any and (
+            unknown := next((each for each in named if each not in parameters), "")
+        ):
+            near = did_you_mean(unknown, parameters, end="")
+            called = function.__qualname__.removesuffix(".__init__")
+            raise TypeError(f"{called} has no argument {unknown!r}{near}")
         positional, given = check(arguments, named)
         return function(*positional, **given)
 

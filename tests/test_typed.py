@@ -214,7 +214,7 @@ def test_numbers_of_other_types_become_numbers_of_python():
     assert numbers(3, 4) == (3, 4, ())
     with pytest.raises(UsageError, match=r"^number must be a number, found 1000000000"):
         numbers(3, 10**400)
-    with pytest.raises(TypeError, match="unexpected keyword argument 'other'"):
+    with pytest.raises(TypeError, match=r"^numbers has no argument 'other'$"):
         numbers(3, other=1)
 
 

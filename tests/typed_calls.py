@@ -15,4 +15,7 @@ def evaluate_one_or_several(rows: list[dict[str, Any]]) -> None:
     assert_type(
         refladder.evaluate([story, "demo/dialogue"], source=[None, "dialogue.json"]), Evaluations
     )
+    assert_type(refladder.score(rows, ladders="demo/story"), list[dict[str, Any]])
+    assert_type(refladder.score("rows.csv", ladders="demo/story", dry_run=True), dict[str, Any])
+    refladder.score(rows, jugde="builtin")  # type: ignore[call-overload] # a misspelled parameter is an error
     refladder.evaluate(story, jugde="builtin")  # type: ignore[call-overload] # a misspelled parameter is an error

@@ -9,10 +9,11 @@ import inspect
 import re
 from typing import TYPE_CHECKING, cast
 
+from refladder.backends.plug_in import PlugIn
 from refladder.backends.protocol import Backend, Streaming, Wrapper, in_batches, in_order, whole
 from refladder.errors import UnknownNameError, UsageError, option
 from refladder.files.jsonl import check_name
-from refladder.registry import Entry, find, names
+from refladder.registry import Entry, find, names, plugged_in
 from refladder.typed import checked
 
 if TYPE_CHECKING:
@@ -85,7 +86,12 @@ def connect(name: str, **options: object) -> Backend:
         UsageError: an option's value is not what it must be.
         BackendUnavailableError: it exists but cannot be opened.
     """
-    return opener_of(name, options)(name.partition(":")[2], **options)
+    opener = opener_of(name, options)
+    kind, _, target = name.partition(":")
+    if kind in BACKENDS:
+        return opener(target, **options)
+    with plugged_in("backend", kind):
+        return PlugIn(opener(target, **options), kind)
 
 
 def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:

@@ -8,6 +8,7 @@ are exact.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from refladder.backends.protocol import Backend
     from refladder.records import LabelReading, Prompt, Sampling
 
+# Characters of a token, in Latin script.
+CHARACTERS = 4
 NOT_ASKED = NotAsked(reason="not asked in a dry run")
 
 
@@ -50,6 +53,8 @@ class Estimate:
     unwritten: bool
     # USD; None where the price or the number of tokens is unknown.
     cost: float | None
+    # `usage` with tokens from its characters, and the cost of these; None where tokens are counted, or have no price.
+    guess: tuple[Usage, float] | None
     # Temperature and top-p of the texts to be written; None where none are.
     drawn: tuple[float, float] | None
     # Whether requests are written for somebody to answer.
@@ -159,7 +164,9 @@ class DryRunBackend(Wrapper):
     def estimate(self, price: Price | None = None) -> Estimate:
         """Return what the run will ask, counted by the backend's own tokenizer."""
         asked = self.asked
+        texts, readings = asked.kinds[WRITE], asked.kinds[LABELS]
         usage = asked.with_pools()
+        usage = replace(usage, requests=self.count_requests(texts, readings))
         return Estimate(
             backend=self.fingerprint,
             usage=usage,
@@ -170,10 +177,22 @@ class DryRunBackend(Wrapper):
             exact=not asked.unwritten and usage.prompts == asked.usage.prompts,
             unwritten=asked.unwritten,
             cost=usage.cost(price),
+            guess=None if price is None else self._guess(usage, price),
             drawn=asked.drawn,
             through_files=self.wants_all,
             seconds=self._seconds(),
         )
+
+    def _guess(self, usage: Usage, price: Price) -> tuple[Usage, float] | None:
+        """Return the usage with tokens from its characters, and its cost; None where they are counted or free."""
+        if usage.prompt_tokens is not None or not usage.prompts:
+            return None
+        none = self.count_requests(0, 0)
+        # A prompt is sent once for each answer where no request returns several.
+        sent = usage.prompts if usage.requests is None or none is None else usage.requests - none
+        characters = usage.characters * sent / usage.prompts
+        usage = replace(usage, prompt_tokens=math.ceil(characters / CHARACTERS))
+        return usage, usage.cost(price) or 0.0
 
     def _seconds(self) -> float | None:
         """Return how long the prompts would take at the pace of stored answers; None where that is not known."""

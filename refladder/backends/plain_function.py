@@ -5,14 +5,12 @@ from __future__ import annotations
 import inspect
 import math
 import numbers
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.backends.protocol import Backend
-from refladder.errors import BackendError, UsageError
+from refladder.errors import BackendError, UsageError, raised
 from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, LabelReading, digest_of
 
 if TYPE_CHECKING:
@@ -94,13 +92,7 @@ class FunctionJudge(Backend):
         try:
             answers: object = self._function(questions)
         except Exception as error:
-            # The second is the line of the function.
-            frames = traceback.extract_tb(error.__traceback__)[:2]
-            where = f"{Path(frames[-1].filename).name}:{frames[-1].lineno}"
-            words = " ".join(str(error).split())
-            raise BackendError(
-                f"{self.fingerprint} raised {type(error).__name__}: {words:.200} ({where})"
-            ) from error
+            raise BackendError(f"{self.fingerprint} {raised(error)}") from error
         if not isinstance(answers, list | tuple) or len(answers) != len(questions):
             returned = (
                 f"{len(answers)} answers"

@@ -205,6 +205,16 @@ class Backend(ABC):
         del prompt, labels
         return None
 
+    def count_requests(self, texts: int, readings: int) -> int | None:
+        """Return the HTTP requests of a run with these prompts, and of what comes before them; None if unknown.
+
+        Args:
+            texts: the number of texts to write.
+            readings: the number of prompts after which labels are read.
+        """
+        del texts, readings
+        return None
+
     @property
     def label_tokens(self) -> int:
         """Return the most tokens that the backend writes to answer a judging prompt."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from refladder.errors import UsageError, redacted
 from refladder.files.frames import KINDS, Frame
 from refladder.files.streams import is_url
-from refladder.files.tables import STANDARD, Collected
+from refladder.files.tables import STANDARD, Collected, format_of
 from refladder.report.log import Log
 from refladder.session import Session
 from refladder.version import __version__
@@ -46,6 +46,8 @@ class Call(ExitStack):
         self.frame = (
             None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
         )
+        if "columns" in self.given and self.frame is not None and self.command != "score":
+            self.given["columns"] = self.frame.mapped | dict(self.given["columns"] or {})
 
     def session(self) -> Session:
         """Open the backends of the call."""
@@ -88,6 +90,8 @@ class Call(ExitStack):
         if self.table is None:
             raise UsageError(f"a table must be {KINDS}, found None")
         if self.frame is None:
+            # A text in the place of a table is no file.
+            format_of(str(self.table))
             raise UsageError("a table in a file is written to another file; give out=PATH")
         return Collected(self.frame.form)
 

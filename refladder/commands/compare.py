@@ -144,7 +144,7 @@ def compare(
             sources,
             by=by,
             systems=list(systems),
-            columns=columns,
+            columns=call.given["columns"],
             mix=mix,
             seed=seed,
             fail_if_worse=fail_if_worse,

@@ -106,7 +106,7 @@ def distil(
 
     with Call(distil, locals()) as call:
         output_path(out)
-        named = columns or {}
+        named = call.given["columns"] or {}
         texts = [named.get(name, name) for name in FIELDS]
         scored = call.labelled({**call.given, "columns": None}, others=texts)
         record, notes = run(spec_of(call.given, scored), Log())

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refladder.options import HEADINGS, OPTIONS
+from refladder.errors import did_you_mean
+from refladder.files.tables import meant_number
+from refladder.options import HEADINGS, OF_BACKENDS, OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from refladder.options import Option
 
@@ -154,8 +156,24 @@ def _filled(text: str, width: int, margin: str, further: str = "") -> str:
     )
 
 
+def meant_argument(name: str, parameters: Collection[str]) -> str:
+    """Return what was probably meant by an argument that a call does not have."""
+    if name in {"api_key", "key"}:
+        return "; set OPENAI_API_KEY, or give judge_options={'api_key_file': PATH}"
+    options = [each for each in ("judge_options", "writer_options") if each in parameters]
+    if name in OF_BACKENDS and options:
+        return f"; give {options[0]}={{{name!r}: ...}}"
+    known = (each.removeprefix("--") for each in _MEANT.get(f"--{name.replace('_', '-')}", ()))
+    meant = next((each for each in known if each in parameters), None)
+    near = f"; did you mean {meant!r}?" if meant else did_you_mean(name, parameters)
+    return near if near != ";" else f"; It has: {', '.join(parameters)}"
+
+
 def explain(error: click.ClickException) -> click.ClickException:
     """Return the error with what was probably meant."""
+    if error.message.startswith("Got unexpected extra argument"):
+        words = "Name the option of each value, as in --out FILE; a value with spaces needs quotes."
+        return click.UsageError(f"{error.message}. {words}", getattr(error, "ctx", None))
     if isinstance(error, click.NoSuchOption) and error.ctx is not None:
         flag = f"--{error.option_name.lstrip('-')}"
         known = {name for each in error.ctx.command.params for name in each.opts}
@@ -163,6 +181,11 @@ def explain(error: click.ClickException) -> click.ClickException:
         hint = _SENTENCES.get(flag) if meant is None else f"Did you mean {meant!r}?"
         if hint is not None:
             return click.UsageError(f"No such option {flag!r}. {hint}", error.ctx)
+    if isinstance(error, click.BadParameter) and (
+        found := re.fullmatch(r"('(.+)' is not a valid \w+)\.", error.message)
+    ):
+        text = f"{found[1]}{meant_number(found[2])}."
+        return type(error)(text, error.ctx, error.param, error.param_hint)
     if isinstance(error, click.MissingParameter) and error.param is not None:
         hints = [_MISSING[name] for name in error.param.opts if name in _MISSING]
         return (

@@ -32,7 +32,11 @@ def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
     from refladder.jobs.inventory import inventory
 
     if kind is not None and kind not in KINDS:
-        meant = "backends" if kind in {"judges", "writers", "models"} else None
+        meant = (
+            "backends"
+            if kind in {"judge", "judges", "writer", "writers", "model", "models"}
+            else None
+        )
         raise UnknownNameError("kind of thing", kind, KINDS, meant)
     for chosen in (kind,) if kind else KINDS:
         entries = inventory(chosen, prompts)

@@ -14,7 +14,7 @@ import click
 
 from refladder.commands import helping
 from refladder.errors import UsageError, in_call, redacted
-from refladder.files.tables import parse_number
+from refladder.files.tables import meant_number, parse_number
 from refladder.options import OF_BACKENDS, OPTIONS, Option
 from refladder.typed import argument_check
 
@@ -232,7 +232,9 @@ def numbers(given: Sequence[str], flag: str, form: str = "KEY=NUMBER") -> dict[s
             )
         number = float(value) if value.lower().lstrip("+-") in _NOT_FINITE else parse_number(value)
         if number is None:
-            raise UsageError(f"{flag} {key}={value}: {value!r} is not a number")
+            raise UsageError(
+                f"{flag} {key}={value}: {value!r} is not a number{meant_number(value)}"
+            )
         values[key] = number
     return values
 
@@ -325,6 +327,7 @@ class Command(click.Command):
     def call(self, function: Callable[P, T]) -> Callable[P, T]:
         """Decorate the call of the command: check types and files, and use its own words in errors and after Ctrl-C."""
         signature, types = inspect.signature(function), argument_check(function)
+        parameters = signature.parameters
         of_parameter = {
             name: each
             for name in signature.parameters
@@ -339,8 +342,17 @@ class Command(click.Command):
         def check(*arguments: P.args, **options: P.kwargs) -> T:
             from refladder.commands.overwriting import Named, check_outputs
 
+            for name in options.keys() - parameters.keys():
+                meant = helping.meant_argument(name, parameters)
+                raise TypeError(f"refladder.{function.__name__} has no argument {name!r}{meant}")
             positional, named = types(arguments, options)
-            given = signature.bind(*positional, **named).arguments
+            try:
+                given = signature.bind(*positional, **named).arguments
+            except TypeError as error:
+                several = (
+                    "; name those after " + next(iter(parameters)) if len(arguments) > 1 else ""
+                )
+                raise TypeError(f"refladder.{function.__name__}: {error}{several}") from None
             with in_call(words):
                 check_outputs(
                     Named(of_parameter[name], value, "the table" if name in _TABLES else name)

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import click
 
@@ -32,7 +42,7 @@ from refladder.report.log import Log, log_lines
 from refladder.settings import LEAST_MASS, Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -41,6 +51,7 @@ if TYPE_CHECKING:
     from refladder.session import Session
     from refladder.settings import Given, ScoreSpec
 
+P = ParamSpec("P")
 Table = TypeVar("Table")
 
 
@@ -94,7 +105,7 @@ def command(
     text: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Add score columns to every row of SOURCE (JSON lines, CSV or Parquet; - is standard input).
+    """Add score columns to every row of SOURCE (JSON lines, CSV, Parquet or a log of Inspect; - is standard input).
 
     SOURCE may be a folder, a quoted glob or a URL. With --workers, or a folder as OUT, each file is scored by itself.
 
@@ -234,6 +245,23 @@ def _score_with_student(spec: ScoreSpec, many: ManyFiles | None, events: console
     return console.tell(report, as_json=events.as_json, to_stderr=tables.out == STANDARD)
 
 
+class _Score(Protocol[P]):
+    """For type checkers: a table gives a table of its kind, and a dry run gives counts."""
+
+    @overload
+    def __call__(
+        self, table: object, *, dry_run: Literal[True], **options: Any
+    ) -> dict[str, Any]: ...
+
+    @overload
+    def __call__(self, table: Table, *args: P.args, **options: P.kwargs) -> Table: ...
+
+
+def _by_run(call: Callable[Concatenate[Any, P], Any]) -> _Score[P]:
+    return cast("_Score[P]", call)
+
+
+@_by_run
 @command.call
 def score(
     table: Table,
@@ -257,7 +285,8 @@ def score(
     out: str | Path | None = None,
     judgments: str | Path | None = None,
     store: str | Path | bool | None = None,
-) -> Table:
+    dry_run: bool = False,
+) -> Table | dict[str, Any]:
     """Add score columns to every row of a table, as `refladder score`.
 
     A row needs an output, and except for a shared set the id or the text of its context, in the columns `output`,
@@ -266,8 +295,8 @@ def score(
     missing is null, and its note says why; a warning of the logger `refladder` counts them.
 
     Args:
-        table: a path (JSON lines, CSV or Parquet), a list of dicts, a pandas or polars DataFrame, a pyarrow Table, or
-            a Dataset of `datasets`.
+        table: a path (JSON lines, CSV, Parquet or a log of Inspect), a list of dicts, a pandas or polars DataFrame, a
+            pyarrow Table, or a Dataset of `datasets`.
         ladders: a shipped name, a folder, or a set from `load_ladders`. A student needs none; a set
             gives it the texts of contexts that the table lacks.
         judge: a backend by name (`builtin`, `hf:ORG/MODEL`, `openai:MODEL`), an open one, or a function (see "Use your
@@ -298,10 +327,13 @@ def score(
         judgments: file that stores the judgments; None for `OUT.judgments.jsonl`, or none without `out` or with
             `judgments_from`.
         store: response store; None for the default of the command line, False for none.
+        dry_run: count what would be asked, and ask nothing; a server gets only the requests of its handshake.
 
     Returns:
         A table of the same kind with the columns added and its own columns unchanged; for a path, the path of `out`.
         Rows of a file are streamed and never held in memory together.
+        With `dry_run`, a dict: `backends` has for each the number of calls, requests, characters and tokens, and
+        `kept_judgments` is the number of judgments that are reused.
 
     Raises:
         UsageError, UnknownNameError: an argument is wrong; the judge was not asked.
@@ -329,14 +361,19 @@ def score(
             raise UsageError(
                 f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
             )
-        files = Tables(source=call.source(needed), out=call.out(out))
+        written = STANDARD if dry_run and out is None else call.out(out)
+        files = Tables(source=call.source(needed), out=written)
         spec = spec_of(call.given, files, config)
         if spec.judgments_from:
             asking = (name for name, each in given if each is not None and each.asks)
             refuse_asking(spec.judgments_from, asking)
         if student is None:
             prepared = prepare(spec, Log())
-            report = score_rows(prepared, call.session(), Log())
+            session = call.session()
+            if dry_run:
+                session.only_estimates = True
+                return session.plan(score_rows(prepared, session.rehearsal(), Silent()).reused)
+            report = score_rows(prepared, session, Log())
             added = columns_of(replace(prepared.spec.asked, ladders=prepared.ladders))
         else:
             texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
@@ -354,4 +391,5 @@ def _returned(
     log_lines(essential_lines(report))
     if call.frame is None:
         return type(table)(call.given["out"])  # type: ignore[call-arg]
-    return cast("Table", call.frame.with_columns(added_values(files.out, added), added))
+    values = added_values(files.out, added)
+    return cast("Table", call.frame.with_columns(values, added, call.given["columns"]))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from refladder.backends.dry_run import CHARACTERS
 from refladder.backends.prices import Budget, price_of, read_prices
 from refladder.commands import console
 from refladder.errors import UsageError, plural
@@ -91,8 +92,8 @@ class Spending(Session):
         estimates = self.estimates()
         if self._options.dry_run:
             _print_estimates(
-                [(name, estimate) for name, _, estimate in estimates],
-                existing or 0,
+                [estimate for _, _, estimate in estimates],
+                self.plan(existing or 0),
                 as_json=as_json,
             )
             return False
@@ -116,25 +117,13 @@ class Spending(Session):
 
 
 def _print_estimates(
-    estimates: Sequence[tuple[str, Estimate]], existing: int, *, as_json: bool
+    estimates: Sequence[Estimate], plan: Mapping[str, Any], *, as_json: bool
 ) -> None:
-    rows: list[dict[str, Any]] = [
-        {
-            "backend": name,
-            **estimate.usage.counts,
-            "least_calls": estimate.least,
-            "free": estimate.free,
-            "too_long": estimate.too_long,
-            "exact": estimate.exact,
-            "usd": estimate.cost,
-            "seconds": estimate.seconds,
-        }
-        for name, estimate in estimates
-    ]
     if as_json:
-        console.say_json({"dry_run": True, "kept_judgments": existing, "backends": rows})
+        console.say_json(plan)
         return
-    for row, (_, estimate) in zip(rows, estimates, strict=True):
+    existing = plan["kept_judgments"]
+    for row, estimate in zip(plan["backends"], estimates, strict=True):
         bound = "" if row["exact"] else "at most "
         stored = f"{plural(estimate.free - estimate.repeated, 'answer')} from the response store"
         if estimate.repeated:
@@ -154,7 +143,12 @@ def _remarks(row: Mapping[str, Any], estimate: Estimate) -> Iterator[str]:
     if estimate.seconds is not None:
         duration = duration_words(estimate.seconds)
         yield f"{'' if estimate.exact else 'at most '}about {duration} at the pace of the stored answers"
-    if estimate.unwritten and row["prompt_tokens"] is None:
+    if row["tokens_from_characters"]:
+        yield (
+            f"the tokenizer is not known: {CHARACTERS} characters count as a token, as in Latin script; other scripts "
+            "take more"
+        )
+    if estimate.unwritten and estimate.usage.prompt_tokens is None:
         yield "texts that are still to be written are not counted in the characters"
     if estimate.drawn is not None and estimate.drawn[0] == 0:
         yield "texts are the most probable ones (temperature 0)"

@@ -287,15 +287,22 @@ def _scored(
         pairs=path.with_name(f"{path.name}.{PAIRS}"),
     )
     data.key["names"] = [names[text.id] for text in data.texts]
+    data.key["without_text"] = missing
     if columns.get("context_id", "context_id") not in next(iter(fields.values()), {}):
-        for number, row in enumerate(data.key["rows"], start=1):
-            row["name"] = f"context {number}"
+        named: defaultdict[int, list[str]] = defaultdict(list)
+        for text in data.texts:
+            named[text.row].append(names[text.id])
+        for number, row in enumerate(data.key["rows"]):
+            row["name"] = f"context {number + 1}" if len(named[number]) > 1 else named[number][0]
     _add_scores(data, [fields[text.id] for text in data.texts])
     if run is not None:
-        data.key["climbs"] = _climbs(data, read, run.rungs)
-    if ladders is not None:
+        data.key["climbs"] = _climbs(data, read, run.rungs, run.anchors)
+    if ladders is not None and run is not None:
+        # All rows have the rungs of a shared set.
+        contexts_of = [run.anchors] if run.anchors else [(context,) for context in data.rows]
+        data.key["anchors"] = [ladders.contexts[anchor].text for anchor in run.anchors]
         data.key["rungs"] = [
-            [_rungs(ladders, context, name) for context in data.rows] for name in data.criteria
+            [_rungs(ladders, anchors, name) for anchors in contexts_of] for name in data.criteria
         ]
     return data
 
@@ -310,11 +317,10 @@ def _check_of_judge(checks: Any, config: Path) -> tuple[list[str], list[str]]:
     return [f"{line}." for line in shown], warnings
 
 
-def _rungs(ladders: LadderSet, context_id: str, dimension: str) -> list[str] | None:
-    """Return the texts of each level that a row is compared with, of all anchors of a shared set; None without any."""
-    made = [ladders.ladders.get((anchor, dimension)) for anchor in ladders.anchors or (context_id,)]
-    levels = zip(*(ladder.rungs for ladder in made if ladder is not None), strict=True)
-    return ["\n\n".join(rung.text for rung in level) for level in levels] or None
+def _rungs(ladders: LadderSet, contexts: Sequence[str], dimension: str) -> list[str] | None:
+    """Return the texts of the rungs that a row is compared with, of one context after the other; None without any."""
+    made = [ladders.ladders.get((context, dimension)) for context in contexts]
+    return [rung.text for ladder in made if ladder is not None for rung in ladder.rungs] or None
 
 
 def _run_record(config: Path) -> dict[str, Any]:
@@ -448,9 +454,16 @@ def _number(value: object) -> float | None:
 
 
 def _climbs(
-    data: ReviewData, judgments: Iterable[tuple[str, Judgment]], rungs: int
+    data: ReviewData,
+    judgments: Iterable[tuple[str, Judgment]],
+    rungs: int,
+    anchors: Sequence[str],
 ) -> list[dict[int, list[float | None]]]:
-    """Average over both orders, for each criterion and text, the probability that it beats each rung, worst first."""
+    """Average over both orders, for each criterion and text, the probability that it beats each rung, worst first.
+
+    With a shared set, the rungs of the first anchor come first, and so on.
+    """
+    starts = {anchor: number * rungs for number, anchor in enumerate(anchors)} or {"": 0}
     # For each rung, what a text won on a criterion.
     cells: dict[tuple[str, str], list[list[float]]] = {}
     for where, judgment in judgments:
@@ -462,16 +475,20 @@ def _climbs(
         text, rung = judgment.subject, against
         if text.startswith(RUNG):
             text, rung = rung, text
-        level = level_of(rung)
-        if level is None or level > rungs or text not in data.numbers or judgment.logprobs is None:
+        level, start = level_of(rung), starts.get(rung.partition("@")[2])
+        if level is None or level > rungs or start is None:
+            continue
+        if text not in data.numbers or judgment.logprobs is None:
             continue
         weights = dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True))
         if not (total := sum(weights.values())):
             continue
         win = WIN if text == judgment.subject else LOSS
         won = weights.get(win, 0.0) + weights.get(TIE, 0.0) / 2
-        by_rung = cells.setdefault((judgment.dimension, text), [[] for _ in range(rungs)])
-        by_rung[level - 1].append(won / total)
+        by_rung = cells.setdefault(
+            (judgment.dimension, text), [[] for _ in range(rungs * len(starts))]
+        )
+        by_rung[start + level - 1].append(won / total)
     climbs: list[dict[int, list[float | None]]] = []
     for criterion in data.criteria:
         by_text = {}

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 KINDS = "a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
 # The name of a table without another name.
 TABLE = "the table"
+# Where a scored table says which of its columns are fields.
+_MAPPED = "refladder.columns"
 # Number of rows converted at a time.
 _BATCH = 4096
 
@@ -41,7 +43,9 @@ class Frame:
         if self._kind == "rows":
             for number, row in enumerate(table, start=1):
                 if not isinstance(row, dict):
-                    raise DataError(f"row {number}: each row must be a dict, found {row!r:.60}")
+                    raise DataError(
+                        f"row {number}: each row must be a dict, such as {{'output': TEXT}}, found {row!r:.60}"
+                    )
         else:
             _pyarrow()
             names = self.names
@@ -96,8 +100,26 @@ class Frame:
             line = _json_line(where, cells)
             yield Row(f"{where}{of}", parse_json(line, f"{where}{of}"), line, number)
 
-    def with_columns(self, values: Sequence[dict[str, Any]], types: Mapping[str, type]) -> Any:
-        """Return the table with added columns of `types` (float or str) at its end; None is a missing value."""
+    @property
+    def mapped(self) -> dict[str, str]:
+        """Return field to column as `score` used them, where the table says it and still has the columns."""
+        said: Any = {}
+        if self._kind == "pandas":
+            said = self._table.attrs.get(_MAPPED, {})
+        elif self._kind == "arrow":
+            said = json.loads((self._table.schema.metadata or {}).get(_MAPPED.encode(), "{}"))
+        return {field: column for field, column in said.items() if column in self.names}
+
+    def with_columns(
+        self,
+        values: Sequence[dict[str, Any]],
+        types: Mapping[str, type],
+        mapped: Mapping[str, str] | None,
+    ) -> Any:
+        """Return the table with added columns of `types` (float or str) at its end; None is a missing value.
+
+        A pandas or Arrow table also says which columns are `mapped` to fields.
+        """
         if self._kind == "rows":
             return [{**row, **more} for row, more in zip(self._table, values, strict=True)]
         pa = _pyarrow()
@@ -107,10 +129,14 @@ class Frame:
             table = self._table
             for name in more.column_names:
                 table = table.append_column(name, more[name])
-            return table
+            said = {_MAPPED: json.dumps(dict(mapped))} if mapped else {}
+            return table.replace_schema_metadata({**(table.schema.metadata or {}), **said})
         if self._kind == "pandas":
             frame = more.to_pandas()
-            return self._table.assign(**{name: frame[name].array for name in frame.columns})
+            scored = self._table.assign(**{name: frame[name].array for name in frame.columns})
+            if mapped:
+                scored.attrs[_MAPPED] = dict(mapped)
+            return scored
         if self._kind == "polars":
             import polars as pl
 
@@ -225,6 +251,7 @@ def _kind_of(table: object) -> str:
     if package == "datasets" and name == "Dataset":
         return package
     hints = {
+        "Series": "; give a frame, such as SERIES.to_frame('output')",
         "LazyFrame": "; call .collect() first",
         "DatasetDict": "; take one split, such as table['train']",
         "IterableDataset": "; save it to a file, or load it without streaming",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
 # How .xlsx, .ods and .xls begin.
+# A file in another encoding is most often of Windows.
+TO_UTF8 = "save it as UTF-8 (in Excel: CSV UTF-8), or run `iconv -f CP1252 -t UTF-8 FILE > NEW`"
 _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 
 
@@ -75,9 +77,7 @@ def decoded_lines(opened: IO[bytes], path: str, encoding: str = "utf-8") -> Iter
             raise not_utf8(f"{path}:{number}", error) from error
 
 
-def not_utf8(
-    where: str, error: UnicodeDecodeError, advice: str = "convert the file to UTF-8"
-) -> DataError:
+def not_utf8(where: str, error: UnicodeDecodeError, advice: str = TO_UTF8) -> DataError:
     """Return the error for a line that is not UTF-8."""
     byte = error.object[error.start]
     if error.object.startswith(_SPREADSHEETS):

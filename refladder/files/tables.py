@@ -1,4 +1,4 @@
-"""Tables of a user, row by row: JSON lines, CSV or Parquet, including standard input and output.
+"""Tables of a user, row by row: JSON lines, CSV, Parquet or a log of Inspect, including standard input and output.
 
 A table that is read is a file, a folder of files, a glob (`data/*.jsonl`), or one of these at a URL.
 
@@ -9,7 +9,6 @@ Parquet columns keep their types.
 from __future__ import annotations
 
 import csv
-import functools
 import glob
 import io
 import itertools
@@ -24,11 +23,12 @@ from collections.abc import Generator
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from refladder.errors import DataError, UsageError, did_you_mean, either, option, plural
 from refladder.files import streams
 from refladder.files.folders import open_folder
+from refladder.files.inspect_logs import read_samples
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device, open_bytes
 from refladder.files.locks import cannot_write
 from refladder.files.outputs import check_own, write_run
@@ -48,19 +48,22 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _encode_all = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
 _FORMULA = "=", "+", "-", "@", "\t", "\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_COMMA = re.compile(r"[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})")
 # Parquet rows in memory.
 _BATCH = 4096
 # Standard input or output.
 STANDARD = "-"
 _OF_SCORES = ("_score", "_grade")
 _SPREADSHEETS = {".xlsx", ".xls", ".xlsm", ".ods", ".numbers"}
-_DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_DELIMITERS = ",;\t"
+_MARK = "\ufeff"
 FORM_OF_EXTENSION = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".csv": "csv",
     ".parquet": "parquet",
+    ".eval": "eval",
 }
 
 
@@ -75,6 +78,14 @@ class Row:
     fields: dict[str, Any]
     raw: str | None = None
     number: int = 0
+
+
+class CsvStyle(NamedTuple):
+    """How a CSV file is written: the delimiter, the end of a line, and the byte order mark or nothing."""
+
+    delimiter: str = ","
+    end: str = "\n"
+    mark: str = ""
 
 
 class InMemory(str):
@@ -178,9 +189,10 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
         raise UsageError(
             f"{path}: a spreadsheet, which refladder cannot write; name a .csv file"
             if output
-            else f"{path}: a spreadsheet, which refladder cannot read; save as CSV, and name that file"
+            else f"{path}: a spreadsheet, which refladder cannot read; save it as CSV UTF-8, and name that file"
         )
     form = "csv" if suffix == ".tsv" and not output else form_by_name(path)
+    form = None if output and form == "eval" else form
     if form is None and is_many(path):
         forms = sorted({form_by_name(file) or "unknown" for file in table_files(path)})
         if len(forms) > 1:
@@ -235,6 +247,14 @@ def parse_number(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text.strip(" \t")) else None
 
 
+def meant_number(text: str) -> str:
+    """Return what to give for a number with a comma or a percent sign, such as `; give 3.5`; else nothing."""
+    if percent := parse_number(text.removesuffix("%")) if text.endswith("%") else None:
+        return f"; give {percent / 100:g} for {percent:g} %"
+    # Three digits after a comma may be thousands.
+    return f"; give {text.replace(',', '.')}" if _COMMA.fullmatch(text.strip()) else ""
+
+
 def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
     """Return the value of a column or, for `scores.clarity`, of a field of an object; None for null, else `default`."""
     if column in fields or "." not in column:
@@ -277,18 +297,28 @@ def number_in(row: Row, column: str) -> float | None:
         number = parse_number(value)
     # NaN, infinity, a number too large.
     if type(number) not in (float, int) or not abs(number) <= sys.float_info.max:
+        meant = meant_number(value) if type(value) is str else ""
         raise DataError(
-            f"{row.where}: column {column!r} must be a finite number or empty, found {value!r:.60}"
+            f"{row.where}: column {column!r} must be a finite number or empty, found {value!r:.60}{meant}"
         )
     return float(number)
 
 
 class Rows:
-    """The rows of a table, in order; its columns are available before the first row."""
+    """The rows of a table, in order; its columns are available before the first row.
 
-    def __init__(self, rows: Iterator[Row], header: Sequence[str] | None = None) -> None:
+    `style` is that of a CSV file, which an output of the same rows keeps.
+    """
+
+    def __init__(
+        self,
+        rows: Iterator[Row],
+        header: Sequence[str] | None = None,
+        style: CsvStyle = CsvStyle(),  # noqa: B008
+    ) -> None:
         self._rows = self._source = rows
         self._header = header
+        self.style = style
 
     def __iter__(self) -> Iterator[Row]:
         return self._rows
@@ -320,17 +350,21 @@ def read_rows(path: str, given: str | None = None) -> Rows:
     form = format_of(path, given)
     first, *others = table_files(path)
     rows = _read_file(first, form)
-    return rows if not others else Rows(_chained(rows, others, form), rows.columns())
+    return rows if not others else Rows(_chained(rows, others, form), rows.columns(), rows.style)
 
 
 def _read_file(path: str, form: str) -> Rows:
     if form == "parquet":
         return _read_parquet(path)
+    if form == "eval":
+        samples = read_samples(path)
+        rows = (Row(f"{path}:{number}", fields) for number, fields in enumerate(samples, start=1))
+        return Rows(rows, list(samples[0]) if samples else [])
     name = "<stdin>" if path == STANDARD else path
-    lines = decoded_lines(
-        standard_input() if path == STANDARD else open_table(path), name, "utf-8-sig"
-    )
-    return Rows(_read_jsonl(name, lines)) if form == "jsonl" else _read_csv(name, lines)
+    opened = standard_input() if path == STANDARD else open_table(path)
+    if form == "csv":
+        return _read_csv(name, decoded_lines(opened, name))
+    return Rows(_read_jsonl(name, decoded_lines(opened, name, "utf-8-sig")))
 
 
 def _chained(rows: Rows, others: Sequence[str], form: str) -> Iterator[Row]:
@@ -377,12 +411,15 @@ def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
 def _read_csv(name: str, lines: Iterator[str]) -> Rows:
     # The default limit of 128 KiB per cell is too small for long articles.
     csv.field_size_limit(streams.LONGEST_LINE)
-    first = next(lines, "")
-    delimiter = _delimiter_of(first)
-    if delimiter != ",":
-        _name_delimiter(name, _DELIMITERS[delimiter])
+    start = next(lines, "")
+    first = start.removeprefix(_MARK)
+    style = CsvStyle(
+        _delimiter_of(first),
+        "\r\n" if first.endswith("\r\n") else "\n",
+        start[: len(start) - len(first)],
+    )
     reader = csv.reader(
-        itertools.chain([first] if first else [], lines), delimiter=delimiter, strict=True
+        itertools.chain([first] if first else [], lines), delimiter=style.delimiter, strict=True
     )
     try:
         header = next(reader, None)
@@ -394,18 +431,13 @@ def _read_csv(name: str, lines: Iterator[str]) -> Rows:
     if len(set(header)) != len(header):
         repeated = next(column for column in header if header.count(column) > 1)
         raise DataError(f"{name}:1: column {repeated!r} appears twice; rename one")
-    return Rows(_csv_rows(name, reader, header), header)
+    return Rows(_csv_rows(name, reader, header), header, style)
 
 
 def _delimiter_of(header: str) -> str:
     """Return the delimiter that occurs most often in a header, outside of quotes; a comma where there is none."""
     bare = re.sub(r'"[^"]*"', "", header)
     return max(_DELIMITERS, key=bare.count)
-
-
-@functools.cache
-def _name_delimiter(name: str, words: str) -> None:
-    LOG.warning("%s: cells are separated by %s; CSV that refladder writes has commas", name, words)
 
 
 def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:
@@ -502,6 +534,7 @@ def open_sink(
     columns: Sequence[str] | None = None,
     source: str | None = None,
     *,
+    style: CsvStyle = CsvStyle(),  # noqa: B008
     escape_formulas: bool = False,
     record: Mapping[str, Any] | None = None,
 ) -> Iterator[Write]:
@@ -509,7 +542,8 @@ def open_sink(
 
     A file appears complete if the block ends without an error, otherwise not at all. `added` are the types of columns
     after the row's; `columns` make a header even without rows; `source` is the Parquet file whose column types are
-    kept. A `record` of the run goes to `FILE.run.json`, and a file that another command wrote is then refused.
+    kept, and `style` that of the CSV file that is read. A `record` of the run goes to `FILE.run.json`, and a file that
+    another command wrote is then refused.
     """
     if isinstance(path, Collected):
         yield path.write
@@ -533,7 +567,7 @@ def open_sink(
             with _parquet_sink(path, stream, added, columns, source) as write:
                 yield write
         elif form == "csv":
-            yield _csv_writer(stream, added, columns, escaped if escape_formulas else _cell)
+            yield _csv_writer(stream, added, columns, style, escaped if escape_formulas else _cell)
         else:
             # Parquet has dates and bytes, which become text in JSON.
             infinite: list[str] = []
@@ -611,17 +645,19 @@ def _csv_writer(
     stream: _Stream,
     added: Mapping[str, type],
     columns: Sequence[str] | None,
+    style: CsvStyle,
     cell: Callable[[object], object],
 ) -> Write:
     text = io.StringIO(newline="")
     # A cell with either of the two characters is then quoted.
-    writer = csv.writer(text, lineterminator="\r\n")
+    writer = csv.writer(text, delimiter=style.delimiter, lineterminator="\r\n")
     header = list(columns or ())
+    text.write(style.mark)
 
     def put(where: str, cells: list[object]) -> None:
         writer.writerow(map(cell, cells))
         try:
-            stream.write(text.getvalue()[:-2].encode() + b"\n")
+            stream.write((text.getvalue()[:-2] + style.end).encode())
         except UnicodeEncodeError as error:
             raise DataError(
                 f"{where}: half a surrogate pair, which is not valid in CSV; write .jsonl"

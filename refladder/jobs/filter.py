@@ -18,6 +18,7 @@ from refladder.files.tables import (
     STANDARD,
     Row,
     format_of,
+    meant_number,
     number_in,
     parse_number,
     read_rows,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 
 KEEP, DROP = "keep", "drop"
+_PERCENT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,10 @@ class Condition(Filtering):
         if self.best is None and self.link is None and (self.top is None) != (self.by is None):
             raise UsageError(f"{top} FRACTION and {by} COLUMN go together; give both")
         if self.top is not None and not 0 < self.top <= 1:
-            raise UsageError(f"{top} {self.top}: a fraction must be more than 0 and at most 1")
+            meant = meant_number(f"{self.top}%") if 1 < self.top <= _PERCENT else ""
+            raise UsageError(
+                f"{top} {self.top}: a fraction must be more than 0 and at most 1{meant}"
+            )
         for column, value in [*self.min.items(), *self.max.items()]:
             if not math.isfinite(value):
                 raise UsageError(f"threshold {column}={value}: a threshold must be a finite number")
@@ -326,7 +331,7 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
 
         def sink(path: str) -> Write:
             like = replace(tables, source=source, given=form, out=path)
-            return stack.enter_context(table_sink(like, {}, columns, record))
+            return stack.enter_context(table_sink(like, {}, rows, record))
 
         passed = sink(tables.out)
         failed = sink(asked.rejected) if asked.rejected is not None else _drop

@@ -36,12 +36,12 @@ from refladder.scoring.question import RUNG
 from refladder.scoring.scorer import Item
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
-    from refladder.files.tables import Write
+    from refladder.files.tables import Rows, Write
     from refladder.scoring.recorded import Recorded
     from refladder.settings import Tables
 
@@ -285,10 +285,10 @@ def _first(names: Collection[str]) -> str:
 def table_sink(
     tables: Tables,
     added: Mapping[str, type],
-    columns: Sequence[str] | None,
+    rows: Rows,
     record: Mapping[str, Any] | None = None,
 ) -> AbstractContextManager[Write]:
-    """Open the output of a job whose rows are those of its table, with columns added; `record` as in `open_sink`."""
+    """Open the output of a job whose `rows` are those of its table, with columns added; `record` as in `open_sink`."""
     form = format_of(tables.source, tables.given)
     like = tables.source if form == "parquet" else None
     form_out = tables.out_format or standard_form(tables.out, form)
@@ -296,8 +296,9 @@ def table_sink(
         tables.out,
         form_out,
         added,
-        columns,
+        rows.columns() or [],
         like,
+        style=rows.style,
         escape_formulas=tables.escape_formulas,
         record=record,
     )
@@ -327,7 +328,7 @@ def open_items(
         if dry_run:
             yield read, None
             return
-        with table_sink(tables, added, columns) as write:
+        with table_sink(tables, added, rows) as write:
             yield read, write
 
 

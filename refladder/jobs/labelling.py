@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 import numpy as np
 
 from refladder.errors import DataError, UsageError, column_option, either, option, plural
-from refladder.files.tables import Row, Rows, number_in, parse_number, read_rows
+from refladder.files.tables import Row, Rows, meant_number, number_in, parse_number, read_rows
 from refladder.jobs.input_rows import Mapped
 from refladder.jobs.scored_tables import mapped_columns, reported
 from refladder.loaders.draft import output_text_id
@@ -58,8 +58,9 @@ class Good:
         turned = match is not None and match[1] == "=" and match[2][0] in "<>"
         if match is None or turned or (number is None and match[1] not in {"=", "==", "!="}):
             name = option("good")
+            meant = meant_number(match[2]) if match else ""
             raise UsageError(
-                f"{name} {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'"
+                f"{name} {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'{meant}"
             )
         self.text, self.number = text, number
         self._word, self._holds = match[2], _COMPARISONS[match[1]]
@@ -272,7 +273,7 @@ def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -
         )
         for row in rows
     )
-    return Rows(both, [*header, *(name for name in columns if name not in header)])
+    return Rows(both, [*header, *(name for name in columns if name not in header)], rows.style)
 
 
 def open_pool(table: LabelledTable, events: Events) -> tuple[LabelledTable, Pool]:
@@ -423,6 +424,11 @@ class _Reader:
         for path, table in zip(self.table.labels, tables, strict=True):
             have = table.columns() or []
             shared = [column for column in shared if column in have]
+            if not id_columns(have):
+                raise DataError(
+                    f"{path}: the labels have no id: add the column output_id (or id, or context_id and system) of "
+                    f"{source}. Columns there: {', '.join(have) or 'none'}"
+                )
             if not id_columns(shared):
                 raise DataError(
                     f"{path}: no id column that {source} also has; both need output_id, id, or context_id and system. "

@@ -240,7 +240,8 @@ def _write_rows(
     new = [
         row for _, row in chosen if tuple(str(row.fields.get(name)) for name in ids) not in known
     ]
-    with open_sink(str(out), form, {}, header, escape_formulas=spec.escape_formulas) as write:
+    formulas = spec.escape_formulas
+    with open_sink(str(out), form, {}, header, style=rows.style, escape_formulas=formulas) as write:
         for row in filled:
             write(Row(row.where, {column: row.fields.get(column) for column in header}))
         for row in new:

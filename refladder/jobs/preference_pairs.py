@@ -133,7 +133,8 @@ def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
         )
     with ExitStack() as stack:
         path = stack.enter_context(read_twice(source, form))
-        columns = read_rows(path, form).columns()
+        rows = read_rows(path, form)
+        columns = rows.columns()
         report = PairReport(
             column=asked.by or score_column("<stdin>" if source == STANDARD else source, columns)
         )
@@ -146,6 +147,7 @@ def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
             form_out,
             NUMBERS,
             TEXTS,
+            style=rows.style,
             escape_formulas=tables.escape_formulas,
             record={"command": "pairs"},
         )

@@ -25,7 +25,7 @@ def missing_column(
 ) -> DataError:
     """Return the error for a missing column, with all columns and a similar one that is not yet taken."""
     names = [str(name) for name in columns]
-    hint = did_you_mean(column, [name for name in names if name not in taken], 0.5)
+    hint = did_you_mean(column, [name for name in names if name not in taken])
     return DataError(f"{where}: no column {column!r}{hint} It has: {', '.join(names)}")
 
 

@@ -113,6 +113,10 @@ def check_places(source: str, out: str, workers: int | None) -> None:
 def list_files(source: str, given: str | None, out: str) -> list[ScoredFile]:
     """Return the files of an input; files in `out` are none. Each output is named like its input in `source`."""
     form = format_of(source, given)
+    if form == "eval":
+        raise UsageError(
+            f"{source}: logs of Inspect are read together and not written; name a file with --out, such as scored.jsonl"
+        )
     paths = [path for path in table_files(source) if not _is_inside(path, out)]
     if not paths:
         raise UsageError(

@@ -22,6 +22,7 @@ from refladder.errors import (
     InUseError,
     JudgeRefusedError,
     OtherRunError,
+    PlugInError,
     RefladderError,
     UsageError,
     redacted,
@@ -284,6 +285,9 @@ class Worker:
             elif self._student is None:
                 folder = checks_folder() if self._task.checks else None
                 checks = check_judge(self._scorer(), folder, self._session, Silent())
+        except PlugInError as failure:
+            # As below: one row must not end the run.
+            error = DataError(f"{file.source}: {failure}" if file else str(failure))
         except RefladderError as failure:
             cause = failure.__cause__
             error = _sendable(failure)

@@ -32,12 +32,13 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
 
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import within
 from refladder.records import Context, Output, Progress, Sampling
-from refladder.registry import Entry, find
+from refladder.registry import Entry, find, plugged_in
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import DEFAULT_RULE
@@ -378,4 +379,16 @@ def method_named(name: str) -> EvaluationMethod:
             f"method {name!r} is registered as {method!r:.60}, not an EvaluationMethod; "
             "give run as refladder.methods.contract describes"
         )
-    return method
+    return method if name in METHODS else replace(method, run=partial(_run_plug_in, name, method))
+
+
+def _run_plug_in(name: str, method: EvaluationMethod, /, *arguments: Any) -> MethodResult:
+    """Run a method of another package, whose name is in every error that it raises."""
+    with plugged_in("method", name):
+        result: object = method.run(*arguments)
+        if not isinstance(result, MethodResult):
+            raise UsageError(
+                f"method {name!r} returned {type(result).__name__}, not a MethodResult; "
+                "give run as refladder.methods.contract describes"
+            )
+        return result

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LONGEST = 3900
 # Columns of its tables.
 WIDTH = 100
+# Cells hold bars and numbers that are aligned by their characters.
+_EVEN = "white-space:pre;font-family:monospace"
 
 
 class Shown:
@@ -52,7 +54,9 @@ class Shown:
 
     def _repr_html_(self) -> str:
         """Return the lines and tables for a notebook."""
-        lines = "".join(f"<p>{escape(line)}</p>" for line in self.lines())
+        lines = "".join(
+            f'<p style="white-space:pre-wrap">{escape(line)}</p>' for line in self.lines()
+        )
         return lines + "".join(map(_html, shared_legends(self.tables())))
 
 
@@ -109,15 +113,22 @@ class ShownList(Shown, list[dict[str, Any]]):
 
 
 def _html(table: PlainTable) -> str:
-    heads = "".join(f"<th>{escape(head)}</th>" for head in table.heads)
-    rows = "".join(
-        f"<tr><th>{escape(row[0])}</th>{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>"
-        for row in table.rows
-    )
+    heads = _row("th", table.heads)
+    rows = "".join(_row("td", row) for row in table.rows)
     legend = "".join(
         f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend
     )
     return (
-        f"<table><caption>{escape(table.caption)}</caption><thead><tr>{heads}</tr></thead>"
+        f"<table><caption>{escape(table.caption)}</caption><thead>{heads}</thead>"
         f"<tbody>{rows}</tbody></table>{f'<dl>{legend}</dl>' if legend else ''}"
     )
+
+
+def _row(tag: str, cells: Sequence[str]) -> str:
+    """Return a row as the terminal has it: the first cell on the left, the others on the right, no space lost."""
+    sides, tags = ("left", *["right"] * len(cells)), ("th", *[tag] * len(cells))
+    shown = (
+        f'<{name} style="{_EVEN};text-align:{side}">{escape(cell)}</{name}>'
+        for name, side, cell in zip(tags, sides, cells, strict=False)
+    )
+    return f"<tr>{''.join(shown)}</tr>"

@@ -141,7 +141,11 @@ def spent_lines(spent: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def cost_words(counts: Mapping[str, Any]) -> str:
-    """List calls, tokens and price; characters if the number of tokens is unknown."""
+    """List calls, tokens and price; characters if the number of tokens is unknown.
+
+    A dry run says how many answer tokens there are at most; a server reports how many there were.
+    """
+    about = "about " if counts.get("tokens_from_characters") else ""
     parts = [plural(counts["calls"], "call")]
     if not counts["calls"]:
         return parts[0]
@@ -150,13 +154,13 @@ def cost_words(counts: Mapping[str, Any]) -> str:
     if counts["prompt_tokens"] is None:
         parts.append(f"{plural(counts['characters'], 'prompt character')} (tokens not known)")
     else:
-        tokens = plural(counts["prompt_tokens"], "prompt token")
+        tokens = about + plural(counts["prompt_tokens"], "prompt token")
         if counts["run_tokens"] is not None:
             tokens += f" ({counts['run_tokens']:,} through the model)"
         parts.append(tokens)
-        bound = "at most " if counts["requests"] is None else ""
+        bound = "at most " if counts["requests"] is None or "exact" in counts else ""
         if counts["answer_tokens"]:
             parts.append(f"{bound}{plural(counts['answer_tokens'], 'answer token')}")
     if counts["usd"] is not None:
-        parts.append(f"{counts['usd']:.4f} USD")
+        parts.append(f"{about}{counts['usd']:.4f} USD")
     return ", ".join(parts)

@@ -13,6 +13,7 @@ from waiting import HANG
 
 LADDERS = "--ladders demo/story"
 RULES = "Known: expected-grade, hard-votes, ladder-sum, mean-difference"
+TO_UTF8 = "save it as UTF-8 (in Excel: CSV UTF-8), or run `iconv -f CP1252 -t UTF-8 FILE > NEW`"
 GOOD = '{"context_id": "story-01", "output": "A text."}\n'
 UNIQUE = '{"output_id": "a", "context_id": "story-01", "output": "A text."}\n'
 MAP = "Map one with --column output=NAME"
@@ -82,7 +83,7 @@ JSON_LINES = [
     ),
     (
         GOOD.encode() + b'{"context_id": "story-01", "output": "caf\xe9"}\n',
-        "2: not UTF-8 (byte 0xe9 at position 41); convert the file to UTF-8",
+        f"2: not UTF-8 (byte 0xe9 at position 41); {TO_UTF8}",
     ),
     (row(coherence_score=1.0), " column 'coherence_score' exists already; rename or drop it first"),
     *(

@@ -76,8 +76,8 @@ BOTH = [
     (
         "filter --top 2 --by coherence_score",
         {"top": 2, "by": "coherence_score"},
-        "--top 2.0: a fraction must be more than 0 and at most 1",
-        "top 2: a fraction must be more than 0 and at most 1",
+        "--top 2.0: a fraction must be more than 0 and at most 1; give 0.02 for 2 %",
+        "top 2: a fraction must be more than 0 and at most 1; give 0.02 for 2 %",
     ),
     (
         "filter",

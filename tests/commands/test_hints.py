@@ -28,6 +28,7 @@ def place(tmp_path, monkeypatch):
     )
     (tmp_path / "task.toml").write_text(TASK)
     (tmp_path / "named.csv").write_text("question,reply\nWhy?,So.\n")
+    (tmp_path / "noted.csv").write_text("note\nx\n")
     (tmp_path / "rated.csv").write_text("context,output,stars\nWhy?,So.,3\n")
     return tmp_path
 
@@ -194,6 +195,40 @@ SAID = [
         "unknown field 'reply'; did you mean '--column output=reply'?",
     ),
     (f"{STORY} --column text=reply", "unknown field 'text'; "),
+    ("list judge", "unknown kind of thing 'judge'; did you mean 'backends'?"),
+    (
+        "score rows.jsonl demo/story",
+        "Got unexpected extra argument (demo/story). Name the option of each value, as in --out FILE; a value with spaces",
+    ),
+    (
+        "calibrate scored.jsonl --label a --good >=3,5 --by overall_score --precision 0.9",
+        "--good '>=3,5': must be a comparison with a number, such as '>=4', or '=WORD'; give 3.5\n",
+    ),
+    ("socre rows.jsonl", "unknown command 'socre'; did you mean 'score'? Known: "),
+    (
+        "filter scored.jsonl --top 20 --by overall_score",
+        "refladder: --top 20.0: a fraction must be more than 0 and at most 1; give 0.2 for 20 %\n",
+    ),
+    (
+        "filter scored.jsonl --top 20% --by overall_score",
+        "Invalid value for '--top': '20%' is not a valid float; give 0.2 for 20 %.",
+    ),
+    (
+        "calibrate scored.jsonl --precision 0,9",
+        "Invalid value for '--precision': '0,9' is not a valid float; give 0.9.",
+    ),
+    (
+        "filter scored.jsonl --min overall_score=3,5",
+        "refladder: --min overall_score=3,5: '3,5' is not a number; give 3.5\n",
+    ),
+    (
+        "calibrate scored.jsonl --labels named.csv --label reply --good =So. --by overall_score --precision 0.9",
+        "refladder: named.csv: the labels have no id: add the column output_id (or id, or context_id and ",
+    ),
+    (
+        "evaluate noted.csv --task-file task.toml",
+        "noted.csv:2: no column 'context'; It has: note; map the field 'context'",
+    ),
     (
         "score rows.jsonl --ladders demo/story --out o.xlsx",
         "a spreadsheet, which refladder cannot write; name a .csv file",

@@ -275,11 +275,12 @@ def test_the_review_page_shows_the_rungs_of_all_anchors(made):
     sheet = read_run(made / "scored.jsonl")
     opened = refladder.load_ladders(made / "set")
     (of_row,) = sheet.key["rungs"][0]
-    assert len(of_row) == 5
-    for anchor in opened.anchors:
-        assert opened.ladders[anchor, "educational value"].rungs[4].text in of_row[4]
+    assert len(of_row) == 5 * len(opened.anchors)
+    for number, anchor in enumerate(opened.anchors):
+        rungs = opened.ladders[anchor, "educational value"].rungs
+        assert of_row[5 * number : 5 * number + 5] == [rung.text for rung in rungs]
     assert [column["name"] for column in sheet.key["columns"]] == [SCORE, f"{NAME}_grade"]
-    assert all(len(beaten) == 5 for beaten in sheet.key["climbs"][0].values())
+    assert all(len(beaten) == 5 * len(opened.anchors) for beaten in sheet.key["climbs"][0].values())
 
 
 def test_a_scorer_of_texts_needs_no_context(made):

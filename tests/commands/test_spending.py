@@ -1,6 +1,7 @@
 """--store, --dry-run, --prices and --budget of the commands that ask a backend."""
 
 import json
+import math
 import re
 import sys
 from types import ModuleType, SimpleNamespace
@@ -9,7 +10,9 @@ import pytest
 from doubles import Double
 from json_lines import read_lines, write_lines
 from scored_folders import Inline, split
+from toy_server import OPENAI, TEXT_ONLY, TRANSFORMERS, ToyServer
 
+import refladder
 from refladder import backends
 from refladder.backends import connect
 from refladder.backends.cache.store import ResponseStore
@@ -138,6 +141,7 @@ def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(score, spent, tmp_pa
     nothing = {
         **dict.fromkeys(("calls", "characters", "least_calls", "free", "too_long"), 0),
         **dict.fromkeys(("requests", "prompt_tokens", "run_tokens", "answer_tokens", "usd", "seconds")),
+        "tokens_from_characters": False,
     }  # fmt: skip
     assert json.loads(score("--dry-run --json").out) == {
         "dry_run": True,
@@ -538,3 +542,46 @@ def test_the_configuration_of_a_run_holds_store_prices_and_budget(spent, tmp_pat
         99.0,
     )
     assert (options["without_store"], options["dry_run"]) == (False, False)
+
+
+@pytest.mark.parametrize("quirks", [OPENAI, TEXT_ONLY, TRANSFORMERS], ids=["top", "each", "fixed"])
+def test_a_dry_run_announces_the_requests_that_are_then_sent(
+    command, monkeypatch, table, tmp_path, quirks
+):
+    """With those of the handshake; tokens are guessed from characters, and so is the price, where no tokenizer is."""
+    opener = "refladder.backends.openai.backend:open_openai"
+    monkeypatch.setitem(backends.BACKENDS, "openai", Entry(opener, ""))
+    (tmp_path / "toy.toml").write_text("[toy]\ninput = 2\noutput = 8\n")
+    with ToyServer(quirks) as server:
+        line = f"score {table} --ladders demo/summarization --judge openai:toy --base-url {server.url} --any-judge"
+        line += f" --prices {tmp_path}/toy.toml --no-store --judge-option samples=3"
+        said = json.loads(command(f"{line} --dry-run --json").out)["backends"][0]
+        words = command(f"{line} --dry-run").out
+        server.asked.clear()
+        (after,) = json.loads(command(f"{line} --json --out {tmp_path}/o.jsonl").out)["spent"]
+        assert said["requests"] == after["requests"] == len(server.asked)
+    # TEXT_ONLY returns one answer for a request, so each prompt is sent three times.
+    sent = said["characters"] * (3 if quirks is TEXT_ONLY else 1)
+    assert said["prompt_tokens"] == math.ceil(sent / 4)
+    assert said["tokens_from_characters"]
+    # USD for a million tokens: 2 for those of prompts, 8 for those of answers.
+    assert said["usd"] == pytest.approx(
+        (2 * said["prompt_tokens"] + 8 * said["answer_tokens"]) / 1e6
+    )
+    price = f"about {said['prompt_tokens']:,} prompt tokens, at most {said['answer_tokens']:,} answer tokens, about"
+    assert (
+        f"{said['calls']} calls, {said['requests']} requests, {price} {said['usd']:.4f} USD"
+        in words
+    )
+    assert (
+        "\n  the tokenizer is not known: 4 characters count as a token, as in Latin script; other scripts take more\n"
+        in words
+    )
+
+
+def test_a_call_counts_what_its_command_counts(score, table):
+    options = {"ladders": "demo/summarization", "judge": "words:m", "dimensions": ["fluency"]}
+    counted = json.loads(score("--dry-run --json --dimension fluency").out)
+    for given in (str(table), read_lines(table)):
+        assert refladder.score(given, **options, dry_run=True, any_judge=True) == counted
+    assert SENT == []

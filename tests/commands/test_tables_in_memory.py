@@ -218,3 +218,27 @@ def test_a_field_of_an_object_is_scored():
     assert scored[0]["reply"] == nested[0]["reply"]
     with pytest.raises(DataError, match=r"row 1: no column 'reply\.txt' for the output"):
         refladder.score(nested, ladders=STORY, columns={"output": "reply.txt"})
+
+
+@pytest.mark.parametrize("kind", ["pandas", "arrow"])
+def test_a_scored_table_keeps_which_columns_were_scored(kind):
+    """The calls that follow find the prompt, so that answers to one prompt count as one unit."""
+    rows = [
+        {"q": f"story-0{n % 2 + 1}", "reply": TEXTS[0] + f" {n}", "good": "yes"} for n in range(4)
+    ]
+    table = KINDS[kind](rows)
+    mapped = {"context_id": "q", "output": "reply"}
+    scored = refladder.score(table, ladders=STORY, columns=mapped)
+    asked = {"label": "good", "good": "=yes", "by": "coherence_score", "precision": 0.9}
+    assert refladder.calibrate(scored, **asked).threshold.unit == "context"
+    # A column that was renamed since is not looked for.
+    names = {"q": "question"}
+    renamed = (
+        scored.rename(columns=names)
+        if kind == "pandas"
+        else scored.rename_columns(["question", *scored.column_names[1:]])
+    )
+    assert refladder.calibrate(renamed, **asked).threshold.unit == "row"
+    # What the caller names is used.
+    there = refladder.calibrate(renamed, **asked, columns=mapped | {"context_id": "question"})
+    assert there.threshold.unit == "context"

@@ -51,9 +51,14 @@ WRONG = [
         "a table in a file is written to another file; give out=PATH": ("in.jsonl", {}),
         "none.jsonl: no such file": ("none.jsonl", {"out": "out.jsonl"}, DataError),
         "rows.txt: unknown file extension; use .jsonl, .csv or .parquet$": ([GOOD], {"out": "rows.txt"}),
-        "^row 1: each row must be a dict, found 1": ([1], {}, DataError),
+        "^row 1: each row must be a dict, such as {'output': TEXT}, found 1": ([1], {}, DataError),
         "^a table must be a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
         ", found builtins.dict": ({"output": ["a"]}, {}),
+        "^A text: no such file or folder$": ("A text", {}, DataError),
+        r"found polars.*Series; give a frame, such as SERIES.to_frame\('output'\)$": (pl.Series(["a"]), {}),
+        "^refladder.score has no argument 'api_key'; set OPENAI_API_KEY, or give judge_options={'api_key_file': PATH}$": (
+            [GOOD], {"api_key": "x"}, TypeError
+        ),
         r"found polars.LazyFrame; call .collect\(\) first": (pl.LazyFrame({"output": ["a"]}), {}),
         r"found datasets.DatasetDict; take one split, such as table\['train'\]": (datasets.DatasetDict(), {}),
         "^the table: the name of column 0 is not text; rename the column": (pd.DataFrame([["a"]]), {}, DataError),
@@ -87,8 +92,20 @@ WRONG = [
             [GOOD], {"judge": Builtin(), "judge_options": {"dtype": "x"}}
         ),
         "^judgments_from asks no model, and answers is for asking one": ([GOOD], {"judgments_from": "x", "answers": 3}),
+        "^refladder.score has no argument 'dimension'; did you mean 'dimensions'\\?$": (
+            [GOOD], {"dimension": "coherence"}, TypeError
+        ),
+        "^refladder.score has no argument 'column'; did you mean 'columns'\\?$": ([GOOD], {"column": {}}, TypeError),
+        "^refladder.score has no argument 'model'; did you mean 'judge'\\?$": ([GOOD], {"model": "x"}, TypeError),
+        "^refladder.score has no argument 'base_url'; give judge_options={'base_url': ...}$": (
+            [GOOD], {"base_url": "http://127.0.0.1:1"}, TypeError
+        ),
+        "^refladder.score has no argument 'zzz'; It has: table, ladders, judge, ": ([GOOD], {"zzz": 1}, TypeError),
     }),
     (refladder.filter, {}, {
+        "^top 20: a fraction must be more than 0 and at most 1; give 0.2 for 20 %$": (
+            [SCORED], {"top": 20, "by": "coherence_score"}
+        ),
         "^min must be a dict, found 3": ([SCORED], {"min": 3}),
         "^nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top and by, or best and per": ([SCORED], {}),
         "^row 1: no column 'score'": (pl.DataFrame([SCORED]), {"min": {"score": 1}}, DataError),
@@ -135,6 +152,9 @@ WRONG = [
     (refladder.calibrate, PROMISE, {
         "^good must be a text, found 3": (RATED, {"good": 3}),
         "^precision must be a number, found '0.5'": (RATED, {"precision": "0.5"}),
+        "^labels: the labels have no id: add the column output_id .* of the table. Columns there: rating$": (
+            RATED, {"labels": [{"rating": 3}]}, DataError
+        ),
         "^labels: 1 of 1 label not used: the table does not score": (
             RATED, {"labels": [{"output_id": "nobody", "rating": 3}]}, DataError
         ),
@@ -248,3 +268,27 @@ def test_wrong_calls_say_what_is_wrong_and_what_to_do(call, right, wrong, folder
         with pytest.raises(*(kind or [UsageError]), match=message):
             call(table, **{**right, **arguments})
     assert sorted(folder.iterdir()) == before
+
+
+def test_a_call_says_which_argument_is_missing_and_which_are_named():
+    with pytest.raises(
+        TypeError, match=r"^refladder\.calibrate: missing a required argument: 'by'$"
+    ):
+        refladder.calibrate(RATED, label="rating", good=">=3")
+    with pytest.raises(
+        TypeError,
+        match=r"^refladder\.score: too many positional arguments; name those after table$",
+    ):
+        refladder.score([GOOD], SET)
+    with pytest.raises(
+        TypeError, match=r"^Scorer has no argument 'dimension'; did you mean 'dimensions'\?$"
+    ):
+        refladder.Scorer(ladders=SET, dimension="coherence")
+    with pytest.raises(TypeError, match=r"^Dimension has no argument 'title'$"):
+        refladder.Dimension(name="clarity", title="x")
+    with pytest.raises(
+        UsageError, match=r"option of backend 'openai' 'url'; did you mean 'base_url'\?"
+    ):
+        refladder.connect("openai:m", url="http://127.0.0.1:1/v1")
+    with pytest.raises(AttributeError, match=r"'evalute'; did you mean 'evaluate'\? public: "):
+        _ = refladder.evalute

@@ -13,6 +13,7 @@ from review_data import SYSTEMS, contest
 
 from refladder.contest.runs import read_run
 from refladder.errors import DataError
+from refladder.files.ladder_sets import load_ladders
 
 
 def test_a_contest_is_parted_into_what_may_be_seen_and_what_not(tmp_path):
@@ -70,6 +71,42 @@ def test_a_scored_table_shows_verdicts_against_each_rung(scored, tmp_path):
     assert data.key["climbs"][0][data.numbers["o1"]][2] == pytest.approx(sum(shares) / 2, abs=1e-4)
     assert len(data.key["rungs"][0][0]) == 5
     assert data.grades.name == "scored.jsonl.ratings.jsonl"
+
+
+def test_rungs_of_a_shared_set_are_grouped_by_the_request_of_their_anchor(
+    command, write_jsonl, tmp_path
+):
+    out = tmp_path / "scored.jsonl"
+    table = [
+        {"output_id": "a", "context": "Say hello.", "output": "Hello to you."},
+        {"output_id": "b", "context": "Say bye.", "output": "Goodbye, my friend."},
+        {"output_id": "c", "context": "Say nothing.", "output": ""},
+    ]
+    line = f"score {write_jsonl(table)} --ladders general/reply-2 --anchors 2 --dimension clarity --any-judge"
+    assert command(f"{line} --out {out}").code == 3
+    data = read_run(out)
+    ladders = load_ladders("general/reply-2")
+    anchors = ladders.anchors[:2]
+    assert data.key["anchors"] == [ladders.contexts[anchor].text for anchor in anchors]
+    # One list for all rows: the rungs of the first anchor, then those of the second.
+    assert data.key["rungs"] == [
+        [[rung.text for anchor in anchors for rung in ladders.ladders[anchor, "clarity"].rungs]]
+    ]
+    judged = {
+        line["against"]: line
+        for line in read_lines(f"{out}.judgments.jsonl")[1:]
+        if line.get("subject") == "a"
+    }
+    shares = []
+    for anchor in anchors:
+        for level in range(1, 6):
+            line = judged[f"rung:{level}@{anchor}"]
+            parts = dict(zip(line["outcomes"], map(math.exp, line["logprobs"]), strict=True))
+            shares.append((parts["win"] + parts["tie"] / 2) / sum(parts.values()))
+    assert data.key["climbs"][0][data.numbers["a"]] == pytest.approx(shares, abs=1e-4)
+    # A context of one text without an id of its own is called as its text.
+    assert [row["name"] for row in data.key["rows"]] == ["a", "b"]
+    assert data.key["without_text"] == 1
 
 
 def test_a_changed_ladder_set_is_a_warning(scored):

@@ -195,7 +195,10 @@ def test_files_that_cannot_be_read(tmp_path):
     path.write_bytes(gzip.compress(b"a line\n" * 9)[:-12])
     refused(r": the stream is damaged or incomplete \(.*\); download or copy it again")
     path.write_bytes(b"fine\ncaf\xe9\n")
-    message = f"^{path}:2: not UTF-8 \\(byte 0xe9 at position 3\\); convert the file to UTF-8$"
+    message = (
+        f"^{path}:2: not UTF-8 \\(byte 0xe9 at position 3\\); save it as UTF-8 \\(in Excel: CSV UTF-8\\), "
+        "or run `iconv -f CP1252 -t UTF-8 FILE > NEW`$"
+    )
     with pytest.raises(DataError, match=message):
         list(read_lines(path))
 

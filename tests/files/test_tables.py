@@ -4,8 +4,10 @@ import csv
 import gzip
 import io
 import json
-import logging
+import re
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -83,24 +85,65 @@ def test_gzip_on_standard_input_is_unpacked(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "delimiter", "words"),
-    [
-        ("t.csv", ";", "semicolons"),
-        ("t.csv", "\t", "tabs"),
-        ("t.tsv", "\t", "tabs"),
-        ("t.csv", ",", None),
-    ],
+    ("name", "delimiter"), [("t.csv", ";"), ("t.csv", "\t"), ("t.tsv", "\t"), ("t.csv", ",")]
 )
-def test_the_delimiter_is_that_of_the_header(tmp_path, caplog, name, delimiter, words):
+def test_the_delimiter_is_that_of_the_header(tmp_path, name, delimiter):
     path = tmp_path / name
     lines = ["id§text", '1§"a; b, c"', '2§"says ""x""\tand more"', ""]
     path.write_text("\n".join(lines).replace("§", delimiter), "utf-8-sig")
     expected = [{"id": "1", "text": "a; b, c"}, {"id": "2", "text": 'says "x"\tand more'}]
-    with caplog.at_level(logging.WARNING, logger="refladder"):
-        assert [row.fields for row in read_rows(str(path))] == expected
-        list(read_rows(str(path)))
-    said = f"{path}: cells are separated by {words}; CSV that refladder writes has commas"
-    assert caplog.messages == ([said] if words else [])  # once, however often the table is read
+    assert [row.fields for row in read_rows(str(path))] == expected
+
+
+# As Excel saves "CSV UTF-8" in Germany; as a tool of Unix does; with tabs.
+STYLES = [(";", "\r\n", b"\xef\xbb\xbf"), (",", "\n", b""), ("\t", "\n", b""), (",", "\r\n", b"")]
+
+
+@pytest.mark.parametrize(("delimiter", "end", "mark"), STYLES)
+@pytest.mark.parametrize("piped", [False, True])
+def test_csv_is_written_as_it_was_read(  # noqa: PLR0917
+    command, tmp_path, monkeypatch, delimiter, end, mark, piped
+):
+    monkeypatch.chdir(tmp_path)
+    cells = [["id", "a_score"], ["für", "1.5"], ['"two; or,\tmore"', "2"]]
+    table = mark + "".join(delimiter.join(row) + end for row in cells).encode()
+    Path("t.csv").write_bytes(table)
+    if piped:
+        done = command("filter - --format csv --min a_score=0", stdin=table)
+        assert done.out.encode() == table
+        return
+    assert command("filter t.csv --min a_score=2 --out out.csv --rejected not.csv").code == 0
+    head = mark + delimiter.join(cells[0]).encode() + end.encode()
+    assert Path("out.csv").read_bytes() == head + (delimiter.join(cells[2]) + end).encode()
+    assert Path("not.csv").read_bytes() == head + (delimiter.join(cells[1]) + end).encode()
+    # Another format has its own form, and a table of another format gives commas.
+    assert command("filter t.csv --min a_score=2 --out out.jsonl").code == 0
+    assert command("filter out.jsonl --min a_score=0 --out back.csv").code == 0
+    assert Path("back.csv").read_bytes() == b'id,a_score\n"two; or,\tmore",2\n'
+
+
+@pytest.mark.parametrize(("delimiter", "end", "mark"), STYLES)
+def test_scores_plans_and_pairs_are_written_as_the_table_was_read(  # noqa: PLR0917
+    command, tmp_path, monkeypatch, delimiter, end, mark
+):
+    monkeypatch.chdir(tmp_path)
+    rows = ["context_id,output"] + [
+        f"story-01,A keeper found {n}." for n in ("a bottle", "a letter and wept")
+    ]
+    table = mark + "".join(row.replace(",", delimiter) + end for row in rows).encode()
+    Path("t.csv").write_bytes(table)
+    lines = [
+        "score t.csv --ladders demo/story --out s.csv",
+        "calibrate s.csv --by coherence_score --precision 0.9 --plan --out p.csv",
+        "pairs s.csv --margin 0 --by coherence_score --ladders demo/story --out q.csv",
+    ]
+    for line, start in zip(lines, ["context_id", "context_id", "prompt"], strict=True):
+        command(line)
+        (name,) = re.findall("--out ([a-z.]+)", line)
+        first, *_ = written = Path(name).read_bytes().splitlines(keepends=True)
+        assert first.startswith(mark + start.encode() + delimiter.encode()), name
+        assert all(each.endswith(end.encode()) for each in written), name
+        assert (b"\r" in first) == (end == "\r\n"), name
 
 
 @pytest.mark.parametrize(
@@ -121,7 +164,9 @@ def test_headers_with_several_delimiters(tmp_path, header, columns):
 @pytest.mark.parametrize("name", ["t.xlsx", "t.xls", "t.ods"])
 def test_a_spreadsheet_is_to_be_saved_as_csv(tmp_path, name):
     (tmp_path / name).write_bytes(b"PK\x03\x04")
-    message = ": a spreadsheet, which refladder cannot read; save as CSV, and name that file$"
+    message = (
+        ": a spreadsheet, which refladder cannot read; save it as CSV UTF-8, and name that file$"
+    )
     with pytest.raises(UsageError, match=message):
         read_rows(str(tmp_path / name))
 
@@ -152,6 +197,23 @@ def test_a_header_without_rows_is_no_failure_and_no_success(  # noqa: PLR0917
     done = command(words[0], "t.csv", *words[1:])
     assert done.code == 3
     assert f"no rows, {said}" in done.err
+
+
+def test_logs_of_inspect_are_scored_into_one_file(fails, tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "a.eval").touch()
+    message = f"refladder: {tmp_path}/logs: logs of Inspect are read together and not written; name a file with --out"
+    line = f"score {tmp_path}/logs --ladders demo/story --out {tmp_path}/out"
+    assert message in fails(2, line)
+
+
+def test_a_log_of_inspect_needs_its_package(tmp_path):
+    if find_spec("inspect_ai") is not None:
+        pytest.skip("inspect-ai is installed; tests/integrations reads a log")
+    (tmp_path / "a.eval").touch()
+    message = r"a\.eval: a log of Inspect needs another package \(.*inspect_ai.*\); pip install inspect-ai pandas pyarrow$"
+    with pytest.raises(UsageError, match=message):
+        read_rows(str(tmp_path / "a.eval"))
 
 
 # Writing

@@ -11,9 +11,16 @@ pytest.importorskip("inspect_ai", reason="inspect_ai is not installed; run make 
 
 from inspect_ai import Task, eval_async
 from inspect_ai.dataset import Sample
-from inspect_ai.model import ModelOutput, ModelUsage, get_model
-from inspect_ai.scorer import mean, precomputed_scores, stderr
+from inspect_ai.model import (
+    ChatMessageSystem,
+    ChatMessageUser,
+    ModelOutput,
+    ModelUsage,
+    get_model,
+)
+from inspect_ai.scorer import includes, match, mean, precomputed_scores, stderr
 from inspect_ai.solver import generate
+from json_lines import read_lines
 from story_texts import CONTEXT_IDS, TEXTS
 
 import refladder
@@ -126,4 +133,79 @@ def test_bad_input(tmp_path):
     assert (
         "needs a field context_id (of the ladder set) or context; fields: topic"
         in log.error.message
+    )
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """A log of two samples in two epochs, with two scorers; one input is a chat, and one output is empty."""
+    import anyio
+
+    outputs = [*TEXTS[:2], TEXTS[0], ""]
+    model = get_model(
+        "mockllm/model", custom_outputs=[answer(text) for text in outputs], memoize=False
+    )
+    chat = [ChatMessageSystem(content="Be brief."), ChatMessageUser(content="Tell a story.")]
+    samples = [
+        Sample(
+            id="first", input="Write a story.", target="sea", metadata={"topic": CONTEXT_IDS[0]}
+        ),
+        Sample(id="second", input=chat, target="dragon", metadata={"topic": CONTEXT_IDS[1]}),
+    ]
+    task = Task(dataset=samples, solver=generate(), scorer=[includes(), match()], epochs=2)
+
+    async def go():
+        return await eval_async(task, model=model, log_dir=str(tmp_path), max_samples=1)
+
+    (log,) = anyio.run(go)
+    return log
+
+
+def test_a_log_is_scored_as_a_table(finished, tmp_path, command, monkeypatch):
+    """What Inspect itself says of a sample, and the scores of the same texts in a table."""
+    monkeypatch.chdir(tmp_path)
+    line = f"score {finished.location} --ladders demo/story --column context_id=metadata_topic"
+    assert command(f"{line} --out scored.jsonl").code == 3
+    rows = {row["sample_id"]: row for row in read_lines("scored.jsonl")}
+    assert len(rows) == len(finished.samples) == 4
+    plain = [
+        {"context_id": each.metadata["topic"], "output": each.output.completion}
+        for each in finished.samples
+    ]
+    scored = refladder.score(plain, ladders="demo/story")
+    for sample, same in zip(finished.samples, scored, strict=True):
+        row = rows[sample.uuid]
+        assert (row["id"], row["epoch"]) == (sample.id, sample.epoch)
+        assert row["model"] == "mockllm/model"
+        assert row["output"] == sample.output.completion
+        assert row["score_includes"] == sample.scores["includes"].value
+        assert row["score_match"] == sample.scores["match"].value
+        assert row["coherence_score"] == same["coherence_score"]
+        text = "system: Be brief.\n\nuser: Tell a story."
+        assert row["input"] == {"first": "Write a story.", "second": text}[sample.id]
+    assert sum(row["coherence_note"] == "the output is empty" for row in rows.values()) == 1
+    # The column `model` says whose outputs they are.
+    assert command(f"{line} --out scored.csv").code == 3
+    done = command("compare scored.jsonl --by coherence_grade --column system=model --json")
+    assert "refladder: 1 system in scored.jsonl" in done.err
+    alone = command(f"score {finished.location} --ladders general/reply-2 --any-judge --dry-run")
+    assert "no context in 3 of 4 rows" in alone.err
+    assert refladder.score(
+        finished.location,
+        ladders="demo/story",
+        columns={"context_id": "metadata_topic"},
+        out="again.jsonl",
+    )
+    assert read_lines("again.jsonl") == read_lines("scored.jsonl")
+
+
+def test_a_damaged_log_is_named(tmp_path, fails, write_jsonl):
+    log = tmp_path / "bad.eval"
+    assert f"refladder: {log}: no such file" in fails(2, f"score {log} --ladders demo/story")
+    log.write_bytes(b"no log")
+    message = f"refladder: {log}: cannot be read as a log of Inspect ("
+    assert message in fails(2, f"score {log} --ladders demo/story")
+    rows = write_jsonl([{"context_id": CONTEXT_IDS[0], "output": TEXTS[0]}])
+    assert "unknown file extension; use" in fails(
+        2, f"score {rows} --ladders demo/story --out {tmp_path}/new.eval"
     )

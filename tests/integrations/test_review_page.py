@@ -401,6 +401,38 @@ def test_a_scored_table_opens_on_its_scores_with_each_text_on_its_ladder(
     shown(page, "results")
 
 
+def test_rungs_of_a_shared_set_are_under_the_request_of_their_anchor(opened, tmp_path):
+    rows = [
+        {"output_id": "ticket-7", "context": "Say hello.", "output": "Hello to you."},
+        {"output_id": "ticket-8", "context": "Say shalom.", "output": "שלום! Hello."},
+        {"output_id": "ticket-9", "context": "Say nothing.", "output": ""},
+    ]
+    options = {"ladders": "general/reply-2", "dimensions": ["clarity"], "any_judge": True}
+    table = write_lines(tmp_path / "t.jsonl", rows)
+    refladder.score(table, **options, out=tmp_path / "scored.jsonl")
+    page = opened(page_of(tmp_path / "scored.jsonl", tmp_path / "page.html"), "examples")
+    expect(page.locator("article.card h2").first).to_have_text("ticket-7")
+    ladders = refladder.load_ladders("general/reply-2")
+    ladder = page.locator("article.card").first.locator(".ladder")
+    ladder.evaluate("element => { element.open = true }")
+    expect(ladder.locator(".rungs")).to_have_count(3)
+    for number, anchor in enumerate(ladders.anchors[:3]):
+        expect(ladder.locator(".request").nth(number)).to_contain_text(
+            ladders.contexts[anchor].text[:40]
+        )
+        rungs = ladder.locator(".rungs").nth(number).locator("li")
+        expect(rungs).to_have_count(5)
+        for level, rung in enumerate(ladders.ladders[anchor, "clarity"].rungs):
+            expect(rungs.nth(level)).to_contain_text(re.compile(r"^ticket-7 better with 0\.\d\d"))
+            expect(rungs.nth(level)).to_contain_text(rung.text[:40])
+    # The bars are means over the anchors.
+    expect(page.locator("article.card").first.locator("svg rect.fill")).to_have_count(5)
+    hebrew = page.locator(".output .text").nth(1)
+    expect(hebrew).to_have_css("unicode-bidi", "plaintext")
+    show(page, "scores")
+    expect(page.locator(".facts")).to_contain_text(re.compile(r"without a score\s*1"))
+
+
 @pytest.fixture(scope="module")
 def scored(tmp_path_factory):
     """The page of two texts of one context, each judged against the five rungs of two ladders."""

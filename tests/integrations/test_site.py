@@ -65,6 +65,7 @@ def test_the_search_runs_from_disk(site, chromium):
         ("Chinese", ["index", "how-to/build-ladders"]),
         ("Ollama", ["how-to/servers"]),
         ("privacy", ["how-to/servers"]),
+        ("excel", ["how-to/python"]),
         ("significance", ["how-to/compare-models"]),
         ("what does a score mean", ["explanation/ladder-scores"]),
         ("compare two sets", ["how-to/publish"]),

@@ -121,9 +121,9 @@ def test_csv_cells_stay_what_they_were(command, tmp_path):
         '\ufeffid,"score",text\r\n007,3.10,"a ""b"", c"\r\n008,1,"two\nlines"\r\n009,,x\r\n'.encode()
     )
     done = command(f"filter {path} --min score=2")
-    assert done.out == 'id,score,text\n007,3.10,"a ""b"", c"\n'
+    assert done.out == '\ufeffid,score,text\r\n007,3.10,"a ""b"", c"\r\n'
     done = command(f"filter {path} --max score=2 --unscored keep")
-    assert done.out == 'id,score,text\n008,1,"two\nlines"\n009,,x\n'
+    assert done.out == '\ufeffid,score,text\r\n008,1,"two\nlines"\r\n009,,x\r\n'
 
 
 def test_a_table_without_passing_rows_keeps_its_header(command, tmp_path):
@@ -236,7 +236,10 @@ TOGETHER = "--top FRACTION and --by COLUMN go together; give both"
         ),
         ("--top 0.5", TOGETHER),
         ("--by score --min a=1", TOGETHER),
-        ("--top 1.5 --by score", "--top 1.5: a fraction must be more than 0 and at most 1"),
+        (
+            "--top 1.5 --by score",
+            "--top 1.5: a fraction must be more than 0 and at most 1; give 0.015 for 1.5 %",
+        ),
         ("--top nan --by score", "--top nan: a fraction must be more than 0 and at most 1"),
         ("--min score=inf", "threshold score=inf: a threshold must be a finite number"),
         ("--min score", "--min 'score': must be COLUMN=NUMBER"),

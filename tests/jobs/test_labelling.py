@@ -84,6 +84,9 @@ def test_an_empty_label_is_not_counted(calibrated):
 def test_no_id_that_both_tables_have(fails, tables, write_jsonl):
     table, _ = tables()
     labels = write_jsonl([{"name": "x", "rating": 4}], "l.jsonl")
+    message = fails(2, f"calibrate {table} --labels {labels} {ASKED}")
+    assert f"{labels}: the labels have no id: add the column output_id" in message
+    labels = write_jsonl([{"system": "x", "rating": 4}], "m.jsonl")
     both = f"no id column that {table} also has; both need output_id, id, or context_id"
     assert f"{labels}: {both}" in fails(2, f"calibrate {table} --labels {labels} {ASKED}")
 

@@ -301,7 +301,8 @@ def test_a_row_that_kills_or_breaks_the_judge_fails_its_file_alone(start, inputs
     assert told.count("04.jsonl: the worker died (") == 2  # and another worker scored it
     assert "04.jsonl: the worker died 3 times; not tried again" in told
     assert "04.jsonl: the worker died 3 times; check its memory and its judge" in told
-    assert "05.jsonl: ZeroDivisionError: a fault of the judge" in told
+    error = "backend 'slow' (slow_judge:open_slow) raised ZeroDivisionError: a fault of the judge"
+    assert f"05.jsonl: {error} (slow_judge.py:" in told
     assert "out: 2 files failed: " in told
     assert len(scored(out).splitlines()) == 160
     assert run_of(out)["files"][0]["rows"] is None

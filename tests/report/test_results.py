@@ -149,6 +149,15 @@ def test_a_result_is_the_dict_that_it_was():
     assert result["by"] == "coherence_score"
 
 
+def test_columns_stay_aligned_in_a_notebook():
+    """As in the terminal: names on the left, figures on the right, and bars of characters keep their spaces."""
+    table = PlainTable("c", ["method", "0 to 1"], [["a", "  --=|"], ["long name", "----=|"]])
+    html = ShownDict({}, [table])._repr_html_()
+    even = "white-space:pre;font-family:monospace;text-align"
+    assert f'<th style="{even}:left">method</th><th style="{even}:right">0 to 1</th>' in html
+    assert f'<th style="{even}:left">a</th><td style="{even}:right">  --=|</td>' in html
+
+
 def test_a_long_result_is_cut_and_markup_stays_text():
     table = PlainTable(
         caption="<b>", heads=["name", "n"], rows=[["<i>", str(n)] for n in range(900)]
@@ -157,5 +166,6 @@ def test_a_long_result_is_cut_and_markup_stays_text():
     assert len(str(result)) < LONGEST + 40
     assert str(result).endswith("\n(cut: the whole result is longer)")
     html = result._repr_html_()
-    assert html.startswith("<p>&lt;u&gt;</p><table><caption>&lt;b&gt;</caption>")
+    start = '<p style="white-space:pre-wrap">&lt;u&gt;</p><table><caption>&lt;b&gt;</caption>'
+    assert html.startswith(start)
     assert html.count("<tr>") == 901

@@ -91,6 +91,8 @@ class OpenAIBackend(Streaming):
         self._unproven = 0
         self._first = FirstAnswers(LOG, f"openai:{model}")
         self._tally = Tally()
+        # Requests of the handshake in a run; None where the server was not asked.
+        self._greeting: int | None = 0
         folder = options.folder
         self._files = None if folder is None else AnswerFiles(folder, model, options, self._tally)
         # Through files, each call waits for its answers.
@@ -132,6 +134,8 @@ class OpenAIBackend(Streaming):
             self._capabilities = kept_probe(self.options, self.model)
             if self._capabilities is None:
                 self._capabilities = self._do(handshake)
+                if self.options.probe_cache is None:
+                    self._greeting = self._tally.counts["requests"]
                 self._unproven = PROVEN_FOR
                 keep(self._capabilities, self.options, self.model)
             LOG.info("%s", self.notice)
@@ -213,6 +217,7 @@ class OpenAIBackend(Streaming):
             if options.mode != "sample":
                 options = replace(options, mode="top")
             self._capabilities = without_handshake(options, ())
+            self._greeting = None
             reads = "samples answers" if options.mode == "sample" else "reads label probabilities"
             return (
                 f"{self.model}: the server was not asked ({error}). The estimate assumes that it "
@@ -221,6 +226,17 @@ class OpenAIBackend(Streaming):
         finally:
             self.options = replace(self.options, attempts=options.attempts)
         return None
+
+    def count_requests(self, texts: int, readings: int) -> int | None:
+        """Return the requests with those of the handshake; None if some are for tokens, or complete labels."""
+        capabilities, each = self.capabilities, 1
+        if capabilities.mode == "sample" and not capabilities.several:
+            each = capabilities.answers(self.options)
+        elif capabilities.mode == "exact" or capabilities.completion:
+            return None
+        if self._greeting is None or capabilities.dialect.tokens in {"server", "template"}:
+            return None
+        return self._greeting + texts + each * readings
 
     @property
     def label_tokens(self) -> int:

@@ -2,6 +2,7 @@
 
 import { idOf, nameOf, run, systemOf, verdict } from "./data.js";
 import { count, empty, field, h, marked, number, s, select, table } from "./dom.js";
+import { mean } from "./numbers.js";
 import { preferences } from "./ratings.js";
 
 const PAGE = 10;
@@ -88,8 +89,7 @@ export function examples() {
   } });
   const systems = key.systems.map((system, index) => [String(index), system || "no system"]);
   // Only what leads to rows is offered, and the kind that another view has chosen.
-  const all = { system: "", criterion: "", text: "" };
-  const kinds = ONLY.filter(([only]) => !only || only === filters.only || matching({ ...all, only }).length);
+  const kinds = ONLY.filter(([only]) => !only || only === filters.only || matching({ system: "", criterion: "", text: "", only }).length);
   const controls = h("div", { class: "controls" },
     field("Search", search),
     key.systems.length > 1 ? field("Model", select([["", "all models"], ...systems], filters.system, choose("system"))) : null,
@@ -130,10 +130,15 @@ function textCard(text, words) {
     (key.notes ?? []).map((notes, criterion) => (notes[text] ? h("p", { class: "missing" }, `${pool.criteria[criterion].name}: ${notes[text]}`) : null)));
 }
 
-// The probability that a text is better than each rung of its ladder, from worst to best, as bars.
+// Of a shared set, the rungs of each anchor stand under its request; other sets have one ladder, without a request.
+const requests = () => (run.key.anchors?.length ? run.key.anchors : [null]);
+const byAnchor = (all) => requests().map((_, anchor, { length }) => all.slice((anchor * all.length) / length, ((anchor + 1) * all.length) / length));
+
+// The probability that a text is better than each rung of its ladder (the mean over anchors), from worst to best, as bars.
 const climbOf = (text, criterion) => run.key.climbs?.[criterion][text] ?? null;
 export function climb(text, criterion) {
-  const chances = climbOf(text, criterion);
+  const ladders = byAnchor(climbOf(text, criterion));
+  const chances = ladders[0].map((_, rung) => mean(ladders.map((levels) => levels[rung]).filter((each) => each !== null)));
   const step = 150 / chances.length;
   return s("svg", { viewBox: "0 0 150 30", width: 150, height: 30, role: "img", "aria-label": `Better than the rungs from worst to best with probability ${chances.map((each) => number(each, 2)).join(", ")}` },
     chances.map((chance, rung) => [
@@ -141,16 +146,17 @@ export function climb(text, criterion) {
       s("rect", { x: rung * step + 2, y: 30 * (1 - (chance ?? 0)), width: step - 4, height: 30 * (chance ?? 0), class: "fill" })]));
 }
 
-// The rungs of a row from worst to best, with the probability that each of these texts of the row is better.
-// Without `open`, a ladder of short rungs is open.
+// The rungs of a row from worst to best, with the probability that each of these texts is better. Without `open`, a ladder of short rungs is open.
 export function ladder(texts, criterion, open = null) {
   const judged = texts.filter((text) => climbOf(text, criterion));
   if (!judged.length) return null;
-  const rungs = run.key.rungs?.[criterion][run.pool.texts[texts[0]][0]];
-  const name = (text) => (judged.length === 1 ? "" : `${run.key.systems.length > 1 ? systemOf(text) : nameOf(text)} `);
+  const rungs = run.key.rungs?.[criterion][requests()[0] === null ? run.pool.texts[texts[0]][0] : 0];
+  const name = (text) => (run.key.systems.length > 1 ? systemOf(text) : nameOf(text));
+  const item = (rung) => h("li", {}, judged.map((text) => h("b", {}, `${name(text)} better with ${number(climbOf(text, criterion)[rung], 2)}`)),
+    rungs ? h("span", { class: "text" }, rungs[rung]) : null);
   return h("details", { class: "ladder", open: open ?? (rungs ?? []).join("").length < 3000 }, h("summary", {}, `Ladder of ${run.pool.criteria[criterion].name}`),
-    h("ol", { class: "rungs" }, climbOf(judged[0], criterion).map((_, rung) => h("li", {},
-      judged.map((text) => h("b", {}, `${name(text)}better with ${number(climbOf(text, criterion)[rung], 2)}`)), rungs ? h("span", { class: "text" }, rungs[rung]) : null))));
+    byAnchor(climbOf(judged[0], criterion).map((_, rung) => item(rung))).map((items, anchor) => [
+      requests()[anchor] ? h("p", { class: "request text" }, h("b", {}, "Request: "), requests()[anchor]) : null, h("ol", { class: "rungs" }, items)]));
 }
 
 function verdicts(row) {

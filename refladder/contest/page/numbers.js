@@ -1,5 +1,6 @@
 // Statistics of the page. Each function states its source; tests compare them with scipy and with counts by hand.
 
+export const mean = (values) => (values.length ? values.reduce((sum, each) => sum + each, 0) / values.length : null);
 const NORMAL = 1.959963984540054; // 97.5 % quantile of the normal distribution
 
 function logGamma(x) { // Lanczos, g = 7

@@ -2,6 +2,7 @@
 
 import { ask, idOf, isServed, pairKey, run, systemOf } from "./data.js";
 import { lines } from "./dom.js";
+import { mean } from "./numbers.js";
 
 const WINS = { first: 1, second: -1, tie: 0 };
 const name = () => `refladder-ratings-${run.pool.texts.length}-${digest(run.pool.texts)}`;
@@ -99,7 +100,6 @@ export function benchmarkRows() {
     if (!given.has(rating.text)) given.set(rating.text, names().map(() => []));
     given.get(rating.text)[rating.criterion].push(rating.value);
   }
-  const mean = (values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null);
   return [...given].map(([text, grades]) => ({
     context_id: run.key.rows[run.pool.texts[text][0]].id,
     context: run.pool.rows[run.pool.texts[text][0]].prompt,

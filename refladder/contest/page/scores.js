@@ -4,12 +4,11 @@ import { idOf, nameOf, run, systemOf } from "./data.js";
 import { count, download, empty, field, h, lines, number, percent, s, select } from "./dom.js";
 import { made, notices } from "./leaderboard.js";
 import { ladder } from "./examples.js";
-import { exactLowerBound } from "./numbers.js";
+import { exactLowerBound, mean } from "./numbers.js";
 import { isPair } from "./ratings.js";
 
 const SMALL = [320, 70, 40]; // width and height of a histogram, and its bars
-// The histogram of all texts is as wide as the page, and has counts.
-const wide = () => (innerWidth < 700 ? [360, 140, 20] : [1200, 160, 40]);
+const wide = () => (innerWidth < 700 ? [360, 140, 20] : [1200, 160, 40]); // of all texts: as wide as the page
 const CONFIDENCE = 0.9;
 const choice = { column: 0, label: "", bar: null, threshold: null };
 
@@ -17,7 +16,7 @@ const choice = { column: 0, label: "", bar: null, threshold: null };
 function rated(criterion) {
   const given = run.pool.texts.map(() => []);
   run.stored.filter((rating) => !isPair(rating) && rating.criterion === criterion).forEach((rating) => given[rating.text].push(rating.value));
-  return given.map((values) => (values.length ? values.reduce((sum, value) => sum + value, 0) / values.length : null));
+  return given.map(mean);
 }
 
 function labels() {
@@ -79,16 +78,15 @@ function panel(column, sources) {
     facts.replaceChildren(...[
       [[swatch("fill"), "kept"], `${count(result.kept)} of ${count(result.scored)} scored (${percent(result.scored ? result.kept / result.scored : null)})`],
       [[swatch("rest"), "not kept"], count(result.scored - result.kept)],
-      ["without a score", count(values.length - result.scored)],
+      ["without a score", count(values.length - result.scored + (run.key.without_text ?? 0))],
       label ? ["precision", result.labels ? `${percent(result.precision)}: ${count(result.good)} of ${count(result.labels)} labels above the threshold are good` : "no labels above the threshold"] : null,
       label ? ["lower bound", `${percent(result.bound)} with ${100 * CONFIDENCE} % confidence, for a threshold chosen before the labels were seen`] : null,
     ].filter(Boolean).flatMap(([term, meaning]) => [h("dt", {}, term), h("dd", {}, meaning)]));
-    const own = systemsOf(values);
+    const own = run.key.systems.map((system, index) => [system || "all texts", values.filter((_, text_) => run.key.texts[text_][0] === index)]).slice(0, 24);
     whole.replaceChildren(histogram("all", values, low, high, move, wide(), true));
     plots.replaceChildren(...(own.length > 1 ? own.map(([system, some]) => histogram(system, some, low, high, move)) : []));
     near.replaceChildren(...around(column));
-    const table_ = run.key.table ?? "scored.jsonl";
-    command.textContent = `refladder filter ${table_} --min ${quoted(`${column.name}=${choice.threshold}`)} --out passed.jsonl`;
+    command.textContent = `refladder filter ${run.key.table ?? "scored.jsonl"} --min ${quoted(`${column.name}=${choice.threshold}`)} --out passed.jsonl`;
   };
   const text = h("input", { type: "number", step: "any", value: choice.threshold, onchange: (event) => move(Number(event.target.value)) });
   const slider = h("input", { type: "range", min: low, max: high, step: "any", value: choice.threshold, oninput: (event) => move(Number(event.target.value)) });
@@ -109,11 +107,6 @@ function panel(column, sources) {
 }
 
 const quoted = (word) => (/^[\w=.:/-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
-
-function systemsOf(values) {
-  const groups = run.key.systems.map((system, index) => [system || "all texts", values.filter((_, text) => run.key.texts[text][0] === index)]);
-  return groups.slice(0, 24);
-}
 
 const swatch = (name) => s("svg", { width: 12, height: 12, "aria-hidden": "true", class: "swatch" }, s("rect", { width: 12, height: 12, class: name }));
 

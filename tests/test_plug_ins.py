@@ -1,0 +1,158 @@
+"""The page on plug-ins: its package is installed as its entry points say, and used by name."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+from json_lines import read_lines, write_lines
+
+import refladder
+from refladder import registry
+from refladder.errors import PlugInError, UsageError
+
+PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "plug-ins.md"
+ROWS = [
+    {"context_id": "story-01", "output": "A keeper found a bottle. She wept."},
+    {"context_id": "story-02", "output": "sea sea sea sea"},
+]
+
+
+def blocks(title):
+    """The blocks of a file on the page, one after the other."""
+    found = re.findall(rf'```\w+ title="{title}"\n(.*?)```', PAGE.read_text("utf-8"), re.DOTALL)
+    return "\n".join(found)
+
+
+def install(folder, module):
+    """Install the package of the page as pip would: its module, and its entry points in a folder of metadata."""
+    groups = tomllib.loads(blocks("pyproject.toml"))["project"]["entry-points"]
+    lines = [
+        line
+        for group, points in groups.items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in points.items()))
+    ]
+    metadata = folder / "refladder_variety-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "entry_points.txt").write_text("\n".join(lines))
+    (metadata / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: refladder-variety\nVersion: 1.0\n"
+    )
+    (folder / "refladder_variety.py").write_text(module)
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """A function that installs the page's module, changed as it is told."""
+
+    def go(old="", new=""):
+        module = blocks("refladder_variety.py")
+        assert old in module
+        install(tmp_path, module.replace(old, new))
+
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    registry._registered.cache_clear()
+    yield go
+    registry._registered.cache_clear()
+    sys.modules.pop("refladder_variety", None)
+
+
+def test_the_judge_of_the_page_scores_a_table(installed, command):
+    installed()
+    write_lines("answers.jsonl", ROWS)
+    line = "score answers.jsonl --ladders demo/story --judge variety: --judge-option steepness=8"
+    done = command(f"{line} --any-judge --out scored.jsonl")
+    assert done.code == 0, done.err
+    first, second = read_lines("scored.jsonl")
+    # Each word of the first text is another one; of the second, one of four is.
+    assert first["coherence_grade"] > second["coherence_grade"]
+    assert "backend:function:variety/1.0 steepness=8" in first["signature"]
+    assert "variety" in command("list backends").out
+    assert (
+        "unknown option of backend 'variety' 'steep'; did you mean 'steepness'"
+        in command(line.replace("steepness", "steep")).err
+    )
+
+
+def test_the_method_of_the_page_is_evaluated(installed, command):
+    installed()
+    line = "evaluate demo/story --methods sentences --resamples 5 --format json"
+    done = command(line)
+    assert done.code == 0, done.err
+    assert "sentences" in {row["method"] for row in done.rows}
+    done = command(f"{line} --method-option sentences.mots=5")
+    assert "unknown option of method 'sentences' 'mots'; did you mean 'most'" in done.err
+
+
+def test_the_test_of_the_page_passes(installed):
+    installed()
+    exec(blocks("test_variety.py"), {})  # noqa: S102  the page's own text
+
+
+SCORE = "score answers.jsonl --ladders demo/story --judge variety: --any-judge"
+EVALUATE = "evaluate demo/story --methods sentences"
+OF_JUDGE = "backend 'variety' (refladder_variety:open_variety)"
+OF_METHOD = "method 'sentences'"
+STEP = "repair or uninstall that package"
+BROKEN = """\
+    class Broken(FunctionJudge):
+        def read_labels(self, prompts, labels):
+            raise KeyError("none")
+
+    return Broken(judge)
+"""
+# What is changed in the module, the line of a command, and its message with the line of the file left out.
+FAULTS = [
+    (
+        ("difference = variety", "difference = {}['none'] or variety"),
+        SCORE,
+        "function:variety/1.0 steepness=10 raised KeyError: 'none' (refladder_variety.py:N)",
+    ),
+    (
+        ("    return FunctionJudge(judge)\n", BROKEN),
+        SCORE,
+        f"{OF_JUDGE} raised KeyError: 'none' (refladder_variety.py:N)",
+    ),
+    (
+        ("    def judge(questions):", "    raise OSError('no key')\n\n    def judge(questions):"),
+        SCORE,
+        f"{OF_JUDGE} raised OSError: no key (refladder_variety.py:N)",
+    ),
+    (
+        ("    options = settings.own", "    1 / 0\n    options = settings.own"),
+        EVALUATE,
+        f"{OF_METHOD} (refladder_variety:sentences) raised ZeroDivisionError: division by zero (refladder_variety.py:N)",
+    ),
+    (
+        ("    return MethodResult(", "    dict("),
+        EVALUATE,
+        f"{OF_METHOD} returned NoneType, not a MethodResult; give run as refladder.methods.contract describes",
+    ),
+    (
+        ('"""A judge', 'raise RuntimeError("broken")\n"""A judge'),
+        EVALUATE,
+        f"{OF_METHOD}: the package that registers it cannot be loaded from 'refladder_variety:sentences' (broken); {STEP}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "line", "message"), FAULTS)
+def test_an_error_of_its_author_names_the_plug_in(installed, command, change, line, message):
+    installed(*change)
+    write_lines("answers.jsonl", ROWS)
+    done = command(line)
+    last = done.err.splitlines()[-1]
+    assert re.sub(r"py:\d+", "py:N", last) == f"refladder: {message}"
+    assert done.code in {1, 2}
+
+
+def test_a_call_raises_an_error_of_refladder(installed):
+    installed("    return FunctionJudge(judge)\n", BROKEN)
+    with pytest.raises(PlugInError, match=r"^backend 'variety' \(.*\) raised KeyError: 'none'"):
+        refladder.score(ROWS, ladders="demo/story", judge="variety:")
+    with pytest.raises(UsageError, match="unknown option of backend 'variety'"):
+        refladder.connect("variety:", steep="3")
