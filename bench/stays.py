@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ from scipy.stats import spearmanr
 
 import refladder
 from refladder.scoring.rung_scale import RungScale
+from refladder.statistics.column_maps import best_of, held_out, mapped
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 HERE = Path(__file__).parent
+sys.path.append(str(HERE / "stays"))
+import samples  # noqa: E402  a script of that folder
+
 READINGS = HERE / "readings"
 # Sample, dimension, file of its release; the texts of the replies, and their labels, are beside the readings.
 SAMPLES = (
@@ -51,6 +56,8 @@ PAIRS = (
 )
 RESAMPLES = 10_000
 DECILES = np.arange(1, 10) / 10
+# Texts that two judges share for a map between their ratings, and draws of them.
+SHARED, MAPPED_DRAWS = 20, 400
 # Labels and precision of the cut-off that is carried over.
 LABELS, PRECISION = 40, 0.8
 
@@ -315,6 +322,46 @@ def section(
     return [*lines, ""], figure
 
 
+def linked(draws: int) -> list[str]:
+    """Return the table of ratings that are mapped by 20 shared texts, as `link` maps columns, on the other texts."""
+    lines = [
+        "## Ratings linked by 20 shared texts",
+        "",
+        (
+            f"Strict ratings are mapped to lenient ones by {SHARED} texts that both rated, with the map of `link` that has "
+            f"the least error on held-out texts, and judged on the other texts: means over {draws} draws of the texts (seed "
+            "0). Cut-offs are the deciles of the lenient ratings. In brackets the same without a map."
+        ),
+        "",
+        "| sample | shift that is left | decisions that change |",
+        "|---|--:|--:|",
+    ]
+    random = np.random.default_rng(0)
+    for sample, _, _ in SAMPLES:
+        _, cells = cells_of(sample)
+        first, second = (cells["rating", judge].scores for judge in ("strict", "lenient"))
+        cuts = np.quantile(second, DECILES)
+        left, turned, before = [], [], []
+        for _ in range(draws):
+            order = random.permutation(len(first))
+            shared, rest = order[:SHARED], order[SHARED:]
+            errors = {
+                name: np.abs(values - second[shared])
+                for name, values in held_out(first[shared], second[shared]).items()
+            }
+            values = mapped(best_of(errors), first[rest], first[shared], second[shared])
+            left.append(abs(shift(values, second[rest])))
+            turned.append(changed(values, second[rest], cuts))
+            before.append(
+                (abs(shift(first[rest], second[rest])), changed(first[rest], second[rest], cuts))
+            )
+        shift_before, turned_before = np.mean(before, axis=0)
+        lines.append(
+            f"| {sample} | {np.mean(left):.2f} ({shift_before:.2f}) | {np.mean(turned):.3f} ({turned_before:.3f}) |"
+        )
+    return [*lines, ""]
+
+
 def distractors(draws: int) -> list[str]:
     """Return the table of edits that make a reply no better: shift, and texts that pass the median only through them."""
     lines = [
@@ -345,6 +392,93 @@ def distractors(draws: int) -> list[str]:
                 f"| {WAYS[way]} | {edit} | {shift(before, after):.2f} | {interval(moved)} | "
                 f"{gained.sum()} of {len(texts)} | {lost.sum()} of {len(texts)} |"
             )
+    return [*lines, ""]
+
+
+def tokens(data: Path) -> list[str]:
+    """Return the table of prompt tokens a text: four characters are one, without what is asked once a run."""
+    lines = [
+        "## Prompt tokens a text",
+        "",
+        (
+            "Counted by dry runs as characters of the prompts divided by four, without the judge check and without the "
+            "rungs that `rating:stated` rates once a run. An answer has about 15 tokens for each request."
+        ),
+        "",
+        "| sample | `stated` | `rating:stated` | `anchored:stated` |",
+        "|---|--:|--:|--:|",
+    ]
+    own = {str(sample[0]): sample for sample in samples.SAMPLES}
+    for sample, dimension, _ in SAMPLES:
+        rows = (
+            lines_of("stays-replies") if sample == "replies" else samples.rows_of(data, own[sample])
+        )
+        ladders = "general/reply-2" if sample == "replies" else str(READINGS / str(own[sample][2]))
+        cells = []
+        for answers in ("stated", "rating:stated", "anchored:stated"):
+            # Half of the contexts less: the difference is of texts alone.
+            half = len(rows) // 2
+            characters = [
+                refladder.score(
+                    part,
+                    ladders=ladders,
+                    dimensions=[dimension],
+                    judge="openai:large-language-model",
+                    judge_options={"base_url": "file:absent"},
+                    answers=answers,
+                    any_judge=True,
+                    dry_run=True,
+                )["backends"][0]["characters"]
+                for part in (rows, rows[:half])
+            ]
+            cells.append(f"{(characters[0] - characters[1]) / (len(rows) - half) / 4:,.0f}")
+        lines.append(f"| {sample} | {' | '.join(cells)} |")
+    return [*lines, ""]
+
+
+def small_judges() -> list[str]:
+    """Return the table of two judges that run on a CPU, as they are: shift by instruction, and agreement."""
+    lines = [
+        "## Small judges",
+        "",
+        (
+            "SmolLM2-135M-Instruct under the instructions, by label probabilities, and `builtin`, which reads no "
+            "instruction (`python bench/stays/small_judges.py SAMPLES`). Replies: the first scoring anchor. Spearman with "
+            "the neutral reading of the large model in the same way."
+        ),
+        "",
+        "| sample | way | judge | shift, strict to lenient | decisions that change | Spearman with the large model |",
+        "|---|---|---|--:|--:|--:|",
+    ]
+    for sample, _, _ in SAMPLES:
+        if not (READINGS / f"stays-{sample}-small.jsonl").exists():
+            continue
+        texts, cells = cells_of(sample)
+        rows = lines_of(f"stays-{sample}-small")
+        for way, name in (("stated", "ladder"), ("rating", "rating")):
+            large = cells[way, "neutral1"].scores
+            by_judge = {
+                judge: np.array([scores[text] for text in texts])
+                for judge in ("builtin", "neutral", "strict", "lenient")
+                if (
+                    scores := {
+                        row["output_id"]: row["score"]
+                        for row in rows
+                        if (row["judge"], row["way"]) == (judge, name)
+                    }
+                )
+            }
+            for judge in ("neutral", "builtin"):
+                if judge not in by_judge:
+                    continue
+                rho = float(spearmanr(by_judge[judge], large).statistic)
+                moved, turned = "none", "none"
+                if judge == "neutral":
+                    cuts = np.quantile(by_judge[judge], DECILES)
+                    moved = f"{shift(by_judge['strict'], by_judge['lenient']):.2f}"
+                    turned = f"{changed(by_judge['strict'], by_judge['lenient'], cuts):.3f}"
+                label = "SmolLM2" if judge == "neutral" else "builtin"
+                lines.append(f"| {sample} | {name} | {label} | {moved} | {turned} | {rho:.2f} |")
     return [*lines, ""]
 
 
@@ -403,7 +537,9 @@ def main() -> None:
             continue
         of_sample, figures[sample] = section(sample, dimension, given.data / file, given.resamples)
         lines += of_sample
-    lines += distractors(given.resamples)
+    lines += (
+        linked(MAPPED_DRAWS) + distractors(given.resamples) + small_judges() + tokens(given.data)
+    )
     given.out.write_text("\n".join(lines), encoding="utf-8")
     if given.figure:
         draw(figures, given.figure)
