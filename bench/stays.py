@@ -44,6 +44,11 @@ WAYS = {
     "anchored": "anchored",
     "trial": "trial",
 }
+TITLES = {
+    "topicalchat": "TopicalChat engagingness",
+    "summeval": "SummEval coherence",
+    "replies": "replies, helpfulness",
+}
 EDITS = ("padding", "authority", "bullets", "praise", "plea")
 JUDGES = ("neutral1", "neutral2", "strict", "lenient", "crowd")
 # Pairs of judges in the table; the first is the zero line.
@@ -231,7 +236,8 @@ def section(
     people = np.array([round(float(np.mean(ratings[text])), 9) for text in texts])
     contexts = np.array([owner[text] for text in texts])
     samples = resampled(contexts, draws)
-    judged = [way for way in WAYS if all((way, judge) in cells for judge in JUDGES[:4])]
+    read = ("neutral1", "strict", "lenient")
+    judged = [way for way in WAYS if all((way, judge) in cells for judge in read)]
     lines = [
         f"## {sample}, {dimension}",
         "",
@@ -244,7 +250,7 @@ def section(
     for way in judged:
         cuts = np.quantile(cells[way, "neutral1"].scores, DECILES)
         for one, other in PAIRS:
-            if (way, other) not in cells:
+            if (way, one) not in cells or (way, other) not in cells:
                 continue
             first, second = cells[way, one].scores, cells[way, other].scores
             moved = [shift(first[rows], second[rows]) for rows in samples]
@@ -492,11 +498,11 @@ def draw(figures: dict[str, dict[str, Any]], path: Path) -> None:
 
     figure, axes = plt.subplots(1, len(figures), figsize=(4 * len(figures), 3), sharey=True)
     for axis, (sample, shifts) in zip(np.atleast_1d(axes), figures.items(), strict=True):
-        names = [way for way in WAYS if f"{way} strict lenient" in shifts]
+        names = ["rating", "anchored", "stated", "placed"]
         for place, way in enumerate(names):
-            for offset, judges, colour in (
-                (0, "strict lenient", "C0"),
-                (0.25, "neutral1 neutral2", "0.6"),
+            for offset, judges, colour, label in (
+                (0, "strict lenient", "C0", "strict to lenient judge"),
+                (0.25, "neutral1 neutral2", "0.6", "two neutral readings"),
             ):
                 value, low, high = shifts[f"{way} {judges}"]
                 axis.errorbar(
@@ -505,11 +511,13 @@ def draw(figures: dict[str, dict[str, Any]], path: Path) -> None:
                     yerr=[[value - low], [high - value]],
                     fmt="o",
                     color=colour,
+                    label=label if place == 0 else None,
                 )
         axis.axhline(0, color="0.8", linewidth=1)
         axis.set_xticks(range(len(names)), [WAYS[way] for way in names])
-        axis.set_title(sample)
+        axis.set_title(TITLES[sample])
     np.atleast_1d(axes)[0].set_ylabel("shift in standard deviations")
+    np.atleast_1d(axes)[-1].legend(frameon=False)
     figure.tight_layout()
     figure.savefig(path, metadata={"Date": None})
 
