@@ -1,0 +1,51 @@
+"""Compare replies of the same content in English and German: `python bench/sets/languages.py`; no model is asked.
+
+The readings are bench/readings/languages-*.jsonl: 40 replies in both languages, written for the project, on helpfulness.
+`reply-2` and `reply-2-de` are stated probabilities for levels 1 to 5 against the first anchor of these sets; `rating` are
+percentages of the ratings 1 to 5. Each reader saw every reply in one of its two languages, half of them in each.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+READINGS = Path(__file__).parent.parent / "readings"
+
+
+def score(way: str, percent: list[float]) -> float:
+    """Return the expected rating, or the ladder score."""
+    if way == "rating":
+        return float(np.average([1, 2, 3, 4, 5], weights=percent))
+    return sum(level * (2 * share / 100 - 1) for level, share in enumerate(percent, start=1))
+
+
+def main() -> None:
+    """Print shift from English to German, its interval, and decisions that change at the deciles of the English scores."""
+    random = np.random.default_rng(0)
+    print("| way | shift, English to German | 95 % interval | decisions that change | Spearman |")
+    print("|---|--:|---|--:|--:|")
+    for way in ("reply-2", "reply-2-de", "rating"):
+        rows = map(json.loads, (READINGS / f"languages-{way}.jsonl").read_text().splitlines())
+        scores = {row["output_id"]: score(way, row["percent"]) for row in rows}
+        texts = sorted({name.rpartition("/")[0] for name in scores})
+        english, german = (
+            np.array([scores[f"{text}/{language}"] for text in texts]) for language in ("en", "de")
+        )
+        spread = np.sqrt((english.var(ddof=1) + german.var(ddof=1)) / 2)
+        differences = (german - english) / spread
+        means = differences[random.integers(len(texts), size=(10_000, len(texts)))].mean(axis=1)
+        low, high = np.quantile(means, [0.025, 0.975])
+        cuts = np.quantile(english, np.arange(1, 10) / 10)
+        changed = np.mean([(english >= cut) != (german >= cut) for cut in cuts])
+        ranks = [np.argsort(np.argsort(each)) for each in (english, german)]
+        rho = np.corrcoef(*ranks)[0, 1]
+        print(
+            f"| {way} | {differences.mean():.2f} | [{low:.2f}, {high:.2f}] | {changed:.3f} | {rho:.2f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()
