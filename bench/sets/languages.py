@@ -11,6 +11,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+from scipy.stats import spearmanr
 
 READINGS = Path(__file__).parent.parent / "readings"
 
@@ -40,8 +41,7 @@ def main() -> None:
         low, high = np.quantile(means, [0.025, 0.975])
         cuts = np.quantile(english, np.arange(1, 10) / 10)
         changed = np.mean([(english >= cut) != (german >= cut) for cut in cuts])
-        ranks = [np.argsort(np.argsort(each)) for each in (english, german)]
-        rho = np.corrcoef(*ranks)[0, 1]
+        rho = spearmanr(english, german).statistic
         print(
             f"| {way} | {differences.mean():.2f} | [{low:.2f}, {high:.2f}] | {changed:.3f} | {rho:.2f} |"
         )
