@@ -6,7 +6,9 @@ import functools
 import gzip
 import hashlib
 import itertools
+import json
 import re
+import runpy
 import shutil
 from pathlib import Path
 
@@ -244,3 +246,38 @@ def test_the_card_of_a_benchmark_set_has_words_by_level_for_each_criterion(name)
         deviation = max(abs(mean / middle - 1) for mean in means)
         row = " | ".join(f"{mean:.0f}" for mean in means)
         assert f"| {dimension.name} | {row} | {100 * deviation:.0f} % |" in card
+
+
+def test_the_card_in_german_has_the_figures_of_its_readings(capsys):
+    runpy.run_path(
+        str(Path(__file__).parents[1] / "bench" / "sets" / "languages.py"), run_name="__main__"
+    )
+    assert capsys.readouterr().out in (find_folder("general/reply-2-de") / "README.md").read_text(
+        "utf-8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "criteria"),
+    [
+        ("grounded", ("faithfulness", "attribution", "completeness")),
+        ("summary-2", ("relevance", "consistency")),
+    ],
+)
+def test_the_cards_say_where_the_placed_texts_are(name, criteria):
+    readings = Path(__file__).parents[1] / "bench" / "readings"
+    card = (find_folder(f"general/{name}") / "README.md").read_text("utf-8")
+    for criterion in criteria:
+        wins = {}
+        judged = gzip.decompress((readings / f"placed-{name}-{criterion}.jsonl.gz").read_bytes())
+        for judgment in map(json.loads, judged.splitlines()[1:]):
+            if judgment["subject"].startswith("rung:"):
+                continue
+            level = int(judgment["against"].removeprefix("rung:").partition("@")[0])
+            [percent] = judgment["stated"]
+            wins.setdefault((judgment["subject"], level), []).append(percent)
+        means = {key: sum(each) / len(each) for key, each in wins.items()}
+        top = sum(mean > 50 for (_, level), mean in means.items() if level == 5)
+        bottom = sum(mean < 50 for (_, level), mean in means.items() if level == 1)
+        assert len(means) == 48 * 5
+        assert f"| {criterion} | {top} of 48 | {bottom} of 48 |" in card
