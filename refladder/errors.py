@@ -27,6 +27,7 @@ import difflib
 import re
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import IntEnum
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
@@ -129,8 +130,25 @@ def did_you_mean(name: str, names: Iterable[object], cutoff: float = 0.6, end: s
     return end if match is None else f"; did you mean {match!r}?"
 
 
+class ExitCode(IntEnum):
+    """Exit codes of the commands."""
+
+    DONE = 0
+    FAILED = 1
+    # The call or its data must be mended.
+    MISUSED = 2
+    # The command finished, and some outputs have no score, or a promise or a certificate is refused.
+    INCOMPLETE = 3
+    AWAITED = 4
+    # As a shell reports the signals SIGINT and SIGPIPE.
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+
+
 class RefladderError(Exception):
     """Base of every error that refladder raises on purpose; its text shows no secret."""
+
+    exit_code = ExitCode.FAILED
 
     def __str__(self) -> str:
         return redacted(super().__str__())
@@ -138,6 +156,8 @@ class RefladderError(Exception):
 
 class UsageError(RefladderError, ValueError):
     """The call asks for something impossible."""
+
+    exit_code = ExitCode.MISUSED
 
 
 class JudgeRefusedError(UsageError):
@@ -181,6 +201,8 @@ class ShapeError(UsageError):
 class DataError(RefladderError):
     """A file or a row does not follow its schema; the text starts with path:line."""
 
+    exit_code = ExitCode.MISUSED
+
 
 class ChangedInputError(DataError):
     """Stored judgments are of another text than the input has; those before `line` of their file still fit."""
@@ -192,6 +214,8 @@ class ChangedInputError(DataError):
 
 class PromptError(RefladderError):
     """A prompt template, or a value for its slots, is invalid."""
+
+    exit_code = ExitCode.MISUSED
 
 
 class BackendError(RefladderError):
@@ -205,9 +229,13 @@ class BackendUnavailableError(BackendError):
 class NoRowsError(DataError):
     """A table has no rows; nothing is wrong with it, and nothing can be done."""
 
+    exit_code = ExitCode.INCOMPLETE
+
 
 class AnswersAwaitedError(BackendError):
     """Requests were written to a folder and wait for their answers; an equal call continues once they exist."""
+
+    exit_code = ExitCode.AWAITED
 
 
 class LabelsUnavailableError(BackendError):
