@@ -29,6 +29,7 @@ import re
 import traceback
 from contextlib import contextmanager
 from contextvars import ContextVar
+from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -149,8 +150,25 @@ def raised(error: Exception) -> str:
     return f"raised {type(error).__name__}: {words:.200} ({where})"
 
 
+class ExitCode(IntEnum):
+    """Exit codes of the commands."""
+
+    DONE = 0
+    FAILED = 1
+    # The call or its data must be mended.
+    MISUSED = 2
+    # The command finished, and some outputs have no score, or a promise or a certificate is refused.
+    INCOMPLETE = 3
+    AWAITED = 4
+    # As a shell reports the signals SIGINT and SIGPIPE.
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
+
+
 class RefladderError(Exception):
     """Base of every error that refladder raises on purpose; its text shows no secret."""
+
+    exit_code = ExitCode.FAILED
 
     def __str__(self) -> str:
         return redacted(super().__str__())
@@ -158,6 +176,8 @@ class RefladderError(Exception):
 
 class UsageError(RefladderError, ValueError):
     """The call asks for something impossible."""
+
+    exit_code = ExitCode.MISUSED
 
 
 class JudgeRefusedError(UsageError):
@@ -201,6 +221,8 @@ class ShapeError(UsageError):
 class DataError(RefladderError):
     """A file or a row does not follow its schema; the text starts with path:line."""
 
+    exit_code = ExitCode.MISUSED
+
 
 class ChangedInputError(DataError):
     """Stored judgments are of another text than the input has; those before `line` of their file still fit."""
@@ -212,6 +234,8 @@ class ChangedInputError(DataError):
 
 class PromptError(RefladderError):
     """A prompt template, or a value for its slots, is invalid."""
+
+    exit_code = ExitCode.MISUSED
 
 
 class BackendError(RefladderError):
@@ -225,9 +249,13 @@ class BackendUnavailableError(BackendError):
 class NoRowsError(DataError):
     """A table has no rows; nothing is wrong with it, and nothing can be done."""
 
+    exit_code = ExitCode.INCOMPLETE
+
 
 class AnswersAwaitedError(BackendError):
     """Requests were written to a folder and wait for their answers; an equal call continues once they exist."""
+
+    exit_code = ExitCode.AWAITED
 
 
 class LabelsUnavailableError(BackendError):

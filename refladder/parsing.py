@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from refladder.errors import DataError
 
@@ -97,10 +97,15 @@ def adapter(kind: type[T]) -> TypeAdapter[T]:
     return _ADAPTERS[kind]
 
 
-def read_strict(kind: type[T], text: str | bytes, message_of: Callable[[Fault], str]) -> T:
-    """Read an object of a type: no field is missing, unknown, or converted from another type."""
+def read_strict(
+    kind: type[T],
+    text: str | bytes,
+    message_of: Callable[[Fault], str],
+    extra: Literal["forbid", "ignore"] = "forbid",
+) -> T:
+    """Read an object of a type: no field is missing, unknown (if `extra` forbids it), or converted from another type."""
     try:
-        return adapter(kind).validate_json(text, strict=True, extra="forbid")
+        return adapter(kind).validate_json(text, strict=True, extra=extra)
     except ValueError as error:
         from pydantic import ValidationError
 
@@ -111,7 +116,15 @@ def read_strict(kind: type[T], text: str | bytes, message_of: Callable[[Fault], 
         raise DataError(message_of(fault)) from error
 
 
-def parse_as(kind: type[T], text: str | bytes, where: str, what: str, step: str = "") -> T:
+def parse_as(
+    kind: type[T],
+    text: str | bytes,
+    where: str,
+    what: str,
+    step: str = "",
+    *,
+    extra: Literal["forbid", "ignore"] = "forbid",
+) -> T:
     """Read an object strictly; the error has its place, what it should be, the field, the value and the next step."""
 
     def message_of(fault: Fault) -> str:
@@ -125,7 +138,7 @@ def parse_as(kind: type[T], text: str | bytes, where: str, what: str, step: str 
                 words += f", found {fault.found!r:.80}"
         return f"{where}: {words}{f'; {step}' if step else ''}"
 
-    return read_strict(kind, text, message_of)
+    return read_strict(kind, text, message_of, extra)
 
 
 def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[str, Any]:

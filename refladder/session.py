@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import Metered
 from refladder.backends.plain_function import FunctionJudge
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Self
 
+    from refladder.backends.cache.store import ResponseStore
     from refladder.backends.dry_run import Estimate
     from refladder.backends.plain_function import Judge
     from refladder.backends.prices import Budget, Price
@@ -215,7 +216,7 @@ class Session:
         metered = Metered(backend, price, None if price is None else self.budget)
         path = self.store_of(name, costs=price is not None)
         if path is not None and path not in self._stores:
-            self._stores[path] = ResponseStore(path)
+            self._stores[path] = SqliteStore(path)
         stored = None if path is None else Stored(metered, self._stores[path])
         asking: Backend = stored or metered
         if metered.rewards and stored is None:
@@ -226,7 +227,7 @@ class Session:
         """Give a reward model a store for this session, so that a rung is read once for all texts."""
         self._passing.append(TemporaryDirectory(prefix="refladder-"))
         path = Path(self._passing[-1].name) / "rewards.sqlite"
-        self._stores[path] = ResponseStore(path)
+        self._stores[path] = SqliteStore(path)
         return Stored(metered, self._stores[path])
 
 

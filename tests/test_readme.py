@@ -31,6 +31,7 @@ import refladder
 from refladder import registry
 from refladder.backends import BACKENDS
 from refladder.commands.main import COMMANDS
+from refladder.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parent.parent
 DATA = ROOT.parent / "shared" / "data"
@@ -247,6 +248,12 @@ def test_the_python_example_runs():
 def test_the_command_line_page_lists_every_command():
     page = PAGES["docs/reference/command-line.md"]
     assert [name for name in COMMANDS if f"| `refladder {name}` |" not in page] == []
+
+
+def test_the_command_line_page_lists_every_exit_code():
+    section = PAGES["docs/reference/command-line.md"].partition("## Exit codes\n")[2]
+    listed = re.findall(r"(?m)^\| (\d+) \|", section.partition("\n## ")[0])
+    assert list(map(int, listed)) == list(ExitCode)
 
 
 def test_make_knows_every_target_that_documents_name():

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
-from refladder.errors import UsageError
+from refladder.errors import ExitCode, UsageError
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import LOG, Log
 from refladder.settings import LEAST_MASS
@@ -56,7 +56,7 @@ def command(
     given: Given,
     ladder_set: str | None,
     as_json: bool,
-) -> int:
+) -> ExitCode:
     """Judge the rungs of SET against each other in both orders, and the worst rungs again with a sentence appended.
 
     SET is a shipped name (see `refladder list ladders`), a folder, or an address.
@@ -77,7 +77,7 @@ def command(
     session = spending.Spending(money)
     spec = spec_of({**given, "ladders": _named_set(ladder_set, given["ladders"])})
     if not session.approves(partial(rehearse, spec), as_json=as_json):
-        return 0
+        return ExitCode.DONE
     rows = run(spec, session, console.Console())
     if as_json:
         for row in rows:
@@ -88,7 +88,7 @@ def command(
         console.say(f"ladders: {rows[0]['ladders']}")
         console.tell_spent(session.spent())
     unparsed = any(row["measure"] == "unparsed" and row["value"] for row in rows)
-    return console.UNSCORED if unparsed else 0
+    return ExitCode.INCOMPLETE if unparsed else ExitCode.DONE
 
 
 def _named_set(argument: str | None, option: str | None) -> str:

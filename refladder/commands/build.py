@@ -16,7 +16,7 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
-from refladder.errors import UsageError, option
+from refladder.errors import ExitCode, UsageError, option
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.loaders.data import Data
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
@@ -74,7 +74,7 @@ def command(
     given: Given,
     out: Path,
     as_json: bool,
-) -> int:
+) -> ExitCode:
     """Generate a ladder for every context and dimension of BENCHMARK (a name, or your own table).
 
     Run the same command again to resume an interrupted build. Exit code 3: some ladders failed (the reasons are in
@@ -103,7 +103,7 @@ def command(
         config=console.resolved(writer=spec.writer),
     )
     if new_contexts(spec) and not session.approves(partial(rehearse, spec), as_json=as_json):
-        return 0
+        return ExitCode.DONE
     report = run(spec, session, console.Console())
     if as_json:
         console.say_json({**report.summary(spec), "spent": session.spent()})
@@ -115,7 +115,7 @@ def command(
         console.say_lines(f"  {place}" for place in report.places())
         console.tell_spent(session.spent())
     refused = report.certificate is not None and report.certificate.verdict == REFUSE
-    return console.UNSCORED if report.failures or refused else 0
+    return ExitCode.INCOMPLETE if report.failures or refused else ExitCode.DONE
 
 
 @command.call

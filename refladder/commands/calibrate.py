@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from refladder.commands import console
 from refladder.commands.calling import Call, output_path, record_or_path
 from refladder.commands.options import subcommand
-from refladder.errors import UsageError, plural
+from refladder.errors import ExitCode, UsageError, plural
 from refladder.files.jsonl import read_record
 from refladder.options import like
 from refladder.records import Threshold
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "as_json",
     given=dict,
 )
-def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> int:
+def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> ExitCode:
     """Choose a cut-off on the scores of SCORED, with a promise about the rows that it keeps.
 
     First label a random sample of the rows. The cut-off keeps as many rows as the promise allows. Exit code 3: no
@@ -98,7 +98,7 @@ def _print(
     as_json: bool,
     more: Sequence[str] = (),
     fails: bool = False,
-) -> int:
+) -> ExitCode:
     """Print a result, with `more` lines after its own; returns the exit code."""
     if as_json:
         console.say_json(result.summary())
@@ -107,7 +107,7 @@ def _print(
         for line in (*result.lines(), *more):
             console.say(line)
         console.say_lines(f"Note: {note}" for note in result.notes)
-    return console.UNSCORED if fails else 0
+    return ExitCode.INCOMPLETE if fails else ExitCode.DONE
 
 
 def _rows_to_label(plan: LabelPlan, by: str, out: Path | None) -> list[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.errors import ExitCode
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
 from refladder.settings import LEAST_MASS
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     money=spending.SpendingOptions,
     given=dict,
 )
-def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> int:
+def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> ExitCode:
     """Judge every pair of rungs of every ladder in SET in both orders, and report whether the ladders rise.
 
     The verdict (pass, untested, rewrite, drop or refuse) on every rung, level and dimension is stored as certificate.json in the
@@ -63,7 +64,7 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
     session = spending.Spending(money)
     spec = spec_of(given)
     if not session.approves(partial(rehearse, spec), as_json=as_json):
-        return 0
+        return ExitCode.DONE
     certificate, checks = run(spec, session, console.Console())
     if as_json:
         judge_check = [asdict(check) for check in checks]
@@ -78,7 +79,7 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
         console.notify(unstored if spec.folder is None else stored)
         console.tell_spent(session.spent())
     unread = certificate.counts.unparsed > 0 and certificate.verdict != UNTESTED
-    return console.UNSCORED if certificate.verdict == REFUSE or unread else 0
+    return ExitCode.INCOMPLETE if certificate.verdict == REFUSE or unread else ExitCode.DONE
 
 
 def print_certificate(certificate: Certificate) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.errors import ExitCode
 from refladder.options import like
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def command(
     seed: int,
     form: str,
     as_json: bool,
-) -> int:
+) -> ExitCode:
     """Compare systems by their scores on the same contexts: means, differences, intervals and paired tests.
 
     The column system names the system of each row. In a file without it, all rows are of one system, named like the
@@ -85,9 +86,9 @@ def command(
         # The only names are those of the user's systems.
         console.say(text, nl=False, hide=False)
     if found.gate is None or found.gate.reason is None:
-        return 0
+        return ExitCode.DONE
     console.say(found.gate.reason, err=True, hide=False)
-    return 3
+    return ExitCode.INCOMPLETE
 
 
 def _flat(pair: dict[str, Any]) -> dict[str, Any]:

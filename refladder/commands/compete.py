@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
-from refladder.commands.options import (
-    backend_options,
-    subcommand,
-)
+from refladder.commands.options import backend_options, subcommand
+from refladder.errors import ExitCode
 from refladder.files.jsonl import atomic
 from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
 from refladder.records import Sampling
@@ -67,7 +65,7 @@ def command(
     out: Path,
     page: Path | None,
     as_json: bool,
-) -> int:
+) -> ExitCode:
     """Generate a text with each model for every row of TABLE, and judge every pair of texts in both orders.
 
     TABLE is JSON lines, CSV or Parquet. The prompt refers to its columns as {column}.
@@ -92,7 +90,7 @@ def command(
         {name: backend_options(model, {}) for name, model in given["models"].items()},
     )
     if not session.approves(partial(rehearse, spec), as_json=as_json):
-        return 0
+        return ExitCode.DONE
     contest = run(spec, session, console.Console())
     if page is not None:
         with atomic(page) as stream:
@@ -101,7 +99,7 @@ def command(
     console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
     console.tell_spent(session.spent())
     unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
-    return console.UNSCORED if contest.failures or unparsed else 0
+    return ExitCode.INCOMPLETE if contest.failures or unparsed else ExitCode.DONE
 
 
 def _print(contest: Contest, *, as_json: bool) -> None:

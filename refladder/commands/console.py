@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.commands.options import FOR_BACKENDS, QUIET
-from refladder.errors import redacted
+from refladder.errors import ExitCode, redacted
 from refladder.report import progress as reporting
 from refladder.report import rendering
 from refladder.report.summary import (
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from refladder.report.rendering import PlainTable
     from refladder.scoring.score_report import ScoreReport
 
-# Exit code: finished, but some outputs have no score.
-UNSCORED = 3
 # Width of tables when standard output is not a terminal.
 _WIDTH = 100
 printable, printable_json, in_words = rendering.printable, rendering.printable_json, cost_words
@@ -101,7 +99,7 @@ def tell(
     to_stderr: bool,
     spent: Sequence[Mapping[str, Any]] = (),
     checks: Sequence[JudgeCheck] | None = None,
-) -> int:
+) -> ExitCode:
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
         seen: dict[str, Any] = {}
@@ -116,7 +114,7 @@ def tell(
         if not report.rows:
             say("The table has no rows, so nothing was scored", err=True)
         tell_spent(spent)
-    return 0 if report.complete and report.rows else UNSCORED
+    return ExitCode.DONE if report.complete and report.rows else ExitCode.INCOMPLETE
 
 
 def say_summary(report: ScoreReport) -> None:

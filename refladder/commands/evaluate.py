@@ -18,7 +18,7 @@ from refladder.commands.options import (
     subcommand,
 )
 from refladder.commands.recorded import open_recorded
-from refladder.errors import redacted
+from refladder.errors import ExitCode, redacted
 from refladder.loaders.data import Data
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
 from refladder.report.log import LOG, Log, log_lines
@@ -151,7 +151,7 @@ def command(
     shown: Options,
     given: Given,
     money: spending.SpendingOptions,
-) -> int:
+) -> ExitCode:
     """Score the outputs of BENCHMARK with one or more methods, and measure their agreement with its human ratings.
 
     Several benchmarks are columns of the same tables, with a mean over them.
@@ -199,7 +199,7 @@ def command(
     )
     events = console.Console()
     if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=shown.as_json):
-        return 0
+        return ExitCode.DONE
     evaluations = run(spec, session, events)
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print(evaluations, shown, with_cards=shown.methods is not None)
@@ -209,7 +209,7 @@ def command(
         )
     _print_notes(evaluations, with_summaries=shown.printed == "text")
     console.tell_spent(session.spent())
-    return 0 if evaluations.complete else console.UNSCORED
+    return ExitCode.DONE if evaluations.complete else ExitCode.INCOMPLETE
 
 
 def _settings(given: Given, asked: Scoring) -> MethodSettings:

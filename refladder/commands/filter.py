@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
-from refladder.errors import UsageError
+from refladder.errors import ExitCode, UsageError
 from refladder.files.tables import STANDARD
 from refladder.options import like
 from refladder.report.log import LOG, Log, log_lines
@@ -54,7 +54,7 @@ KEEP, DROP = "keep", "drop"
     asked=Filtering,
     tables=Tables,
 )
-def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
+def command(*, asked: Filtering, tables: Tables, as_json: bool) -> ExitCode:
     """Select the rows of SOURCE that meet every threshold (- is standard input). Rows and their order stay unchanged.
 
     --best 2 --per context_id keeps the two best rows of each context.
@@ -77,7 +77,7 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> int:
         console.say_lines(others)
     if not report.rows:
         console.say("The table has no rows, so nothing was filtered", err=True)
-    return 0 if report.rows else console.UNSCORED
+    return ExitCode.DONE if report.rows else ExitCode.INCOMPLETE
 
 
 @command.call

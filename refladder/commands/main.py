@@ -1,8 +1,4 @@
-"""The command line. Each command is a file of its own and is imported only when it is named.
-
-Exit codes: 0 done, 1 the backend or refladder failed, 2 the call or its data must be mended, 3 finished with unscored
-outputs, 130 interrupted.
-"""
+"""The command line. Each command is a file of its own and is imported only when it is named."""
 
 from __future__ import annotations
 
@@ -22,10 +18,8 @@ import click
 from refladder.commands import helping
 from refladder.commands.options import options, options_of
 from refladder.errors import (
-    AnswersAwaitedError,
     DataError,
-    NoRowsError,
-    PromptError,
+    ExitCode,
     RefladderError,
     UnknownNameError,
     UsageError,
@@ -48,12 +42,12 @@ HEADINGS = {
     "Tools": ("demo", "list", "distil", "export", "store"),
 }
 COMMANDS = tuple(sorted(name for names in HEADINGS.values() for name in names))
-FAILED, MISUSED, UNSCORED, AWAITED, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 4, 130, 141
-_MENDABLE = (UsageError, DataError, PromptError)
 
 
 class _OutputFailedError(Exception):
     """Standard output cannot be written; click would leave with a code of its own for a closed pipe."""
+
+    exit_code = ExitCode.MISUSED
 
 
 @contextmanager
@@ -219,7 +213,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         result = cli.main(args=arguments, prog_name="refladder", standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message(), err=True)
-        return MISUSED
+        return ExitCode.MISUSED
     except click.ClickException as error:
         shown = io.StringIO()
         helping.explain(error).show(shown)
@@ -231,12 +225,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
             "refladder: interrupted; run the same command again: build, score, compete and evaluate --work resume",
             err=True,
         )
-        return INTERRUPTED
+        return ExitCode.INTERRUPTED
     except (RefladderError, _OutputFailedError) as error:
         return _told(error)
     except (MemoryError, OSError) as error:
         return _told(_of_the_system(error))
-    return result if isinstance(result, int) else 0
+    return result if isinstance(result, int) else ExitCode.DONE
 
 
 def _of_the_system(error: MemoryError | OSError) -> RefladderError:
@@ -252,20 +246,12 @@ def _of_the_system(error: MemoryError | OSError) -> RefladderError:
     raise error
 
 
-def _told(error: Exception) -> int:
+def _told(error: RefladderError | _OutputFailedError) -> ExitCode:
     if isinstance(error, _OutputFailedError):
         # What is still held back for standard output goes nowhere, so that leaving does not fail on it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         # The reader of a pipe has had enough.
         if isinstance(error.__cause__, BrokenPipeError):
-            return PIPE_CLOSED
+            return ExitCode.PIPE_CLOSED
     click.echo(f"refladder: {printable(' '.join(str(error).split(chr(10))))}", err=True)
-    if isinstance(error, AnswersAwaitedError):
-        return AWAITED
-    if isinstance(error, NoRowsError):
-        return UNSCORED
-    return (
-        FAILED
-        if isinstance(error, RefladderError) and not isinstance(error, _MENDABLE)
-        else MISUSED
-    )
+    return error.exit_code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from refladder.commands import console
 from refladder.commands.options import given_options
-from refladder.errors import UsageError, plural
+from refladder.errors import ExitCode, UsageError, plural
 from refladder.events import Silent
 from refladder.files.jsonl import is_device
 from refladder.files.streams import is_url
@@ -97,7 +97,9 @@ def _check_run(spec: ScoreSpec, many: ManyFiles, *, budget: float | None) -> Non
         )
 
 
-def score_with_judge(spec: ScoreSpec, session: Spending, many: ManyFiles, events: Console) -> int:
+def score_with_judge(
+    spec: ScoreSpec, session: Spending, many: ManyFiles, events: Console
+) -> ExitCode:
     """Score the files of a table with a judge."""
     from refladder.jobs.score import prepare, score_rows
     from refladder.many_files.worker import task_of
@@ -111,7 +113,7 @@ def score_with_judge(spec: ScoreSpec, session: Spending, many: ManyFiles, events
     if not session.approves(
         lambda dry: score_rows(opened, dry, Silent()).reused, as_json=events.as_json
     ):
-        return 0
+        return ExitCode.DONE
     task = replace(
         task_of(spec, opened.ladders),
         store=None if store is None else str(store),
@@ -131,7 +133,7 @@ def score_many_files(
     events: Console,
     *,
     gpus: bool,
-) -> int:
+) -> ExitCode:
     """Score the files of the task's input, and print the counts."""
     from refladder.backends.openai.options import share_of_limits
     from refladder.many_files.run import check_places, score_files
@@ -162,7 +164,7 @@ def score_many_files(
     return _tell(report, task, as_json=events.as_json)
 
 
-def _tell(report: FilesReport, task: Task, *, as_json: bool) -> int:
+def _tell(report: FilesReport, task: Task, *, as_json: bool) -> ExitCode:
     spent = [{"backend": task.judge, **report.spent}] if report.spent else []
     # A part may have no file at all.
     empty = report.files > 0 and not report.rows
@@ -198,4 +200,4 @@ def _tell(report: FilesReport, task: Task, *, as_json: bool) -> int:
                 f"{task.folder}: not scored yet: {plural(report.missing, 'file')} of other parts",
                 err=True,
             )
-    return 0 if report.scores.complete and not empty else console.UNSCORED
+    return ExitCode.DONE if report.scores.complete and not empty else ExitCode.INCOMPLETE

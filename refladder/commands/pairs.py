@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.errors import ExitCode
 from refladder.files.tables import STANDARD
 from refladder.options import like
 from refladder.report.log import Log, log_lines
@@ -44,7 +45,7 @@ Table = TypeVar("Table")
     asked=Pairing,
     tables=Tables,
 )
-def command(*, asked: Pairing, tables: Tables, as_json: bool) -> int:
+def command(*, asked: Pairing, tables: Tables, as_json: bool) -> ExitCode:
     """Pair outputs of the same context in the scored rows of SOURCE (- is standard input).
 
     Each row has prompt (the text of the context), chosen and rejected, the format of preference training with TRL. The
@@ -65,7 +66,7 @@ def command(*, asked: Pairing, tables: Tables, as_json: bool) -> int:
             console.notify(line, warns=not report.pairs)
     if not report.rows:
         console.say("The table has no rows, so nothing was paired", err=True)
-    return 0 if report.rows else console.UNSCORED
+    return ExitCode.DONE if report.rows else ExitCode.INCOMPLETE
 
 
 @command.call

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from refladder.errors import ExitCode
     from refladder.records import Link
 
 
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 )
 def command(
     *, judgments: str, scale: Scale, tables: Tables, link: Path | None, as_json: bool
-) -> int:
+) -> ExitCode:
     """Recompute scores from JUDGMENTS with another rule, --least-mass or other weights.
 
     JUDGMENTS is a judgments file of `refladder score`, or a folder of scored files (also at a URL).

@@ -32,7 +32,7 @@ from refladder.commands.options import (
     subcommand,
 )
 from refladder.commands.recorded import refuse_asking
-from refladder.errors import UsageError
+from refladder.errors import ExitCode, UsageError
 from refladder.events import Silent
 from refladder.files.frames import added_values
 from refladder.files.ladder_sets import load_ladders
@@ -104,7 +104,7 @@ def command(
     many: ManyFiles,
     text: tuple[str, ...],
     as_json: bool,
-) -> int:
+) -> ExitCode:
     """Add score columns to every row of SOURCE (JSON lines, CSV, Parquet or a log of Inspect; - is standard input).
 
     SOURCE may be a folder, a quoted glob or a URL. With --workers, or a folder as OUT, each file is scored by itself.
@@ -151,7 +151,7 @@ def command(
     return _score_table(spec, session, events)
 
 
-def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Console) -> int:
+def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Console) -> ExitCode:
     """Score a table into one file, and print the counts."""
     from refladder.jobs.score import prepare, score_rows
 
@@ -166,7 +166,7 @@ def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Co
     if not session.approves(
         lambda dry: score_rows(prepared, dry, Silent()).reused, as_json=events.as_json
     ):
-        return 0
+        return ExitCode.DONE
     report = score_rows(prepared, session, events)
     return console.tell(
         report,
@@ -196,7 +196,7 @@ def _score_texts(
     session: spending.Spending,
     texts: tuple[str, ...],
     events: console.Console,
-) -> int:
+) -> ExitCode:
     """Score the texts of --text, and print the scores."""
     from refladder.jobs.score import score_texts, text_items
     from refladder.report.ladder_tables import score_table
@@ -209,7 +209,7 @@ def _score_texts(
         return score_texts(spec, ladders, items, dry, Silent())[0].report.reused
 
     if not session.approves(rehearse, as_json=events.as_json):
-        return 0
+        return ExitCode.DONE
     scorer, columns = score_texts(spec, ladders, items, session, events)
     console.say_lines(warning_lines(scorer.report))
     if events.as_json:
@@ -219,10 +219,12 @@ def _score_texts(
         console.say_tables([score_table(texts, columns, scorer.dimensions)])
         console.say(scorer.mode.legend(scorer.run, scorer.scale))
         console.say(f"signature: {scorer.report.signature}")
-    return 0 if scorer.report.complete else console.UNSCORED
+    return ExitCode.DONE if scorer.report.complete else ExitCode.INCOMPLETE
 
 
-def _score_with_student(spec: ScoreSpec, many: ManyFiles | None, events: console.Console) -> int:
+def _score_with_student(
+    spec: ScoreSpec, many: ManyFiles | None, events: console.Console
+) -> ExitCode:
     """Score a table with a student as the judge."""
     from refladder.many_files.worker import task_of
     from refladder.students.first_pass import mapped_of, run, student_folder, student_judge

@@ -13,7 +13,7 @@ from refladder.errors import plural
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.backends.cache.store import ResponseStore
+    from refladder.backends.cache.store import SqliteStore
 
 
 @click.group(cls=Group, short_help="Show or empty a response store.")
@@ -26,11 +26,11 @@ def command() -> None:
     """
 
 
-def _open(path: Path | None) -> ResponseStore:
-    from refladder.backends.cache.store import ResponseStore
+def _open(path: Path | None) -> SqliteStore:
+    from refladder.backends.cache.store import SqliteStore
     from refladder.session import default_store
 
-    store = ResponseStore(path or default_store(), create=False)
+    store = SqliteStore(path or default_store(), create=False)
     click.get_current_context().call_on_close(store.close)
     return store
 

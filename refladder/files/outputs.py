@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from refladder.errors import UsageError
 from refladder.files.jsonl import read_bytes, write_json
-from refladder.parsing import parse_json
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from refladder.parsing import parse_as
 
 NEXT_STEP = "name another file, or delete it"
 
@@ -20,16 +19,54 @@ def holds_data(path: str | Path) -> bool:
     return Path(path).is_file() and Path(path).stat().st_size > 0
 
 
-def record_of(out: str) -> dict[str, Any]:
-    """Return the record of the run that wrote a file; empty if there is none."""
-    path = Path(f"{out}.run.json")
-    record = parse_json(read_bytes(path), str(path), whole_file=True) if path.is_file() else None
-    return record if isinstance(record, dict) else {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What is read of the run.json of a file, or of a folder of scored files, which has `settings` and no `options`.
+
+    Options of a command are there as it got them, such as `column`, and those of a call by its parameters.
+    """
+
+    command: str | None = None
+    signature: str | None = None
+    options: dict[str, object] = field(default_factory=dict)
+    settings: dict[str, object] = field(default_factory=dict)
+    scales: dict[str, tuple[float, float]] | None = None
+    judge_check: object = None
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Return the column of each field that the run was given."""
+        given = self.options or self.settings
+        columns = given.get("columns")
+        if isinstance(columns, Mapping) and columns:
+            return {str(name): str(column) for name, column in columns.items()}
+        named = given.get("column")
+        pairs = map(str, named) if isinstance(named, list) else ()
+        return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+    @property
+    def context_id(self) -> str | None:
+        """Return the context of all rows, if the run was given one."""
+        context_id = (self.options or self.settings).get("context_id")
+        return None if context_id is None else str(context_id)
+
+
+def read_record(path: Path) -> RunRecord:
+    """Read a run.json; the record is empty if there is none."""
+    if not path.is_file():
+        return RunRecord()
+    what, step = "not the record of a run", "delete it, or run the command again that wrote it"
+    return parse_as(RunRecord, read_bytes(path), str(path), what, step, extra="ignore")
+
+
+def record_of(out: str) -> RunRecord:
+    """Read the record of the run that wrote a file."""
+    return read_record(Path(f"{out}.run.json"))
 
 
 def check_own(out: str, command: str | None) -> None:
     """Check that a file may be written: it is absent or empty, or the same command wrote it. None for any command."""
-    if command and holds_data(out) and record_of(out).get("command") != command:
+    if command and holds_data(out) and record_of(out).command != command:
         raise UsageError(f"{out}: exists, and `refladder {command}` did not write it; {NEXT_STEP}")
 
 

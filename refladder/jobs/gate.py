@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.errors import plural
-from refladder.jobs.scored_tables import low_end
+from refladder.jobs.scored_tables import run_of
 from refladder.report.rendering import number
 from refladder.statistics.bootstrap import MeanDifference, mean_difference
 from refladder.statistics.certificate import sign_test
@@ -79,7 +79,8 @@ class LowEnd(NamedTuple):
 
 def low_end_of(tables: Sequence[str], column: str, scores: Collection[Scores]) -> LowEnd:
     """Return the low end of the scale of a column, else the lowest score of all systems."""
-    ends = [end for table in tables if (end := low_end(table, column)) is not None]
+    scales = [run_of(table).scales or {} for table in tables]
+    ends = [scale[column][0] for scale in scales if column in scale]
     if ends:
         return LowEnd(min(ends), "the low end of the scale")
     numbers = [

@@ -270,12 +270,11 @@ def check_scored(spec: ScoreSpec, signature: str) -> None:
                 f"{out}: holds scores, and their judgments are not in {judgments}; {NEXT_STEP}"
             )
         record = record_of(out)
-        earlier, options = record.get("signature"), record.get("options") or {}
         # Judgments of the same file have to be of this run, which their own check says better.
-        same_file = judgments is not None and options.get("judgments") == str(judgments)
-        if not same_file and not same_scale(earlier, signature):
+        same_file = judgments is not None and record.options.get("judgments") == str(judgments)
+        if not same_file and not same_scale(record.signature, signature):
             raise UsageError(
-                f"{out}: holds scores with the signature {earlier}, and this run has {signature}; {NEXT_STEP}"
+                f"{out}: holds scores with the signature {record.signature}, and this run has {signature}; {NEXT_STEP}"
             )
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from refladder.errors import DataError, UsageError, option
-from refladder.files.jsonl import read_bytes
+from refladder.files.outputs import RunRecord, read_record, record_of
 from refladder.files.scored_folders import RUN
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, InMemory, is_many
-from refladder.jobs.input_rows import Mapped
-from refladder.parsing import parse_json
 from refladder.records import is_revised, same_scale, scale_of
 from refladder.scoring.columns import OVERALL
 
@@ -48,31 +46,14 @@ def score_column(source: str, columns: Sequence[str] | None) -> str:
 
 def mapped_columns(source: str, given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return field to column of scored rows: `given`, and else what `score` used (the run.json of its output)."""
-    run = _run_of(source)
-    options = run.get("options") or run.get("settings") or {}
-    columns = options.get("columns") or [text.split("=", 1) for text in options.get("column") or ()]
-    return {str(field): str(name) for field, name in dict(columns).items()} | dict(given or {})
+    return run_of(source).columns | dict(given or {})
 
 
-def mapped_as_scored(source: str) -> Mapped:
-    """Return the columns of scored rows, and their context if `score` was given one."""
-    context = (_run_of(source).get("options") or {}).get("context_id")
-    return Mapped(columns=mapped_columns(source), context=context)
-
-
-def low_end(source: str, column: str) -> float | None:
-    """Return the low end of the scale of a column, from the run.json of `score`; None where that does not say it."""
-    ends = (_run_of(source).get("scales") or {}).get(column)
-    return None if ends is None else float(ends[0])
-
-
-def _run_of(source: str) -> dict[str, Any]:
-    """Return the run.json beside a table or in a folder; empty where there is none."""
+def run_of(source: str) -> RunRecord:
+    """Return the record of the run beside a table or in a folder; it is empty where there is none."""
     if isinstance(source, InMemory) or source == STANDARD or is_url(source):
-        return {}
-    path = Path(source) / RUN if is_many(source) else Path(f"{source}.run.json")
-    run = parse_json(read_bytes(path), str(path), whole_file=True) if path.is_file() else None
-    return run if isinstance(run, dict) else {}
+        return RunRecord()
+    return read_record(Path(source) / RUN) if is_many(source) else record_of(source)
 
 
 def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:

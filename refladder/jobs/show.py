@@ -10,7 +10,7 @@ from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.outputs import record_of
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.link import open_link
-from refladder.jobs.scored_tables import mapped_as_scored
+from refladder.jobs.scored_tables import run_of
 from refladder.loaders.fields import without_number
 from refladder.parsing import parse_as
 from refladder.records import JudgeCheck
@@ -69,10 +69,9 @@ def ladders_of(
 
 def check_of_scores(path: str) -> list[str]:
     """Say what the check of the judge found that scored rows of a file, as far as its record says."""
-    checks = record_of(path).get("judge_check") or []
-    again = "score the table again"
-    where = f"{path}.run.json"
-    read = parse_as(list[JudgeCheck], json.dumps(checks), where, "not the check of a judge", again)
+    checks = json.dumps(record_of(path).judge_check or [])
+    what, again = "not the check of a judge", "score the table again"
+    read = parse_as(list[JudgeCheck], checks, f"{path}.run.json", what, again)
     shown, warnings = check_lines(read)
     return shown + warnings
 
@@ -108,13 +107,13 @@ def _placed(
             return None
         return linker.value(column, number, row.where)[0]
 
-    mapped, entries = mapped_as_scored(path), []
+    record, entries = run_of(path), []
     context, text, *named = (
-        mapped.columns.get(field, field)
+        record.columns.get(field, field)
         for field in ("context_id", "output", "output_id", "system")
     )
     for row in read_rows(path):
-        ids = [context] if mapped.context is None else []
+        ids = [context] if record.context_id is None else []
         needed = [*ids, text, names.score, names.grade]
         missing = [name for name in needed if name not in row.fields]
         if missing:
@@ -122,7 +121,7 @@ def _placed(
                 f"{row.where}: no column {missing[0]!r}; needs {', '.join(needed[:-1])} and {names.grade}, as `refladder "
                 f"score` writes them. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
             )
-        if (mapped.context or without_number(row.fields[context])) == context_id:
+        if (record.context_id or without_number(row.fields[context])) == context_id:
             name = next(filter(None, map(row.fields.get, named)), row.where)
             entries.append(
                 {

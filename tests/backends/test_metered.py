@@ -6,7 +6,7 @@ import pytest
 from doubles import Double
 
 from refladder.backends.cache.cached import Stored
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.backends.metered import Metered
 from refladder.backends.prices import Budget, Price
 from refladder.backends.protocol import Usage
@@ -137,7 +137,7 @@ def test_it_keeps_the_contract_and_the_fingerprint_and_what_else_there_is():
 def test_nothing_is_asked_that_the_budget_does_not_cover(tmp_path):
     # A prompt costs 5 x 1 + 1 x 10 = 15 USD, so 50 USD cover three.
     judge = Tokens()
-    with ResponseStore(tmp_path / "r.sqlite") as store:
+    with SqliteStore(tmp_path / "r.sqlite") as store:
         backend = Stored(Metered(judge, PRICE, Budget(50)), store)
         message = (
             r"the budget of 50\.00 USD does not cover the next prompt \(45\.0000 USD spent by this run, 3 prompts of "
@@ -157,7 +157,7 @@ def test_nothing_is_asked_that_the_budget_does_not_cover(tmp_path):
 def test_texts_are_charged_at_their_length_limit(tmp_path):
     # 5 x 1 + 4 x 10 = 45 USD each
     writer = Tokens()
-    with ResponseStore(tmp_path / "r.sqlite") as store:
+    with SqliteStore(tmp_path / "r.sqlite") as store:
         backend = Stored(Metered(writer, PRICE, Budget(100)), store)
         with pytest.raises(BackendError, match=r"\(90\.0000 USD spent by this run, 4 prompts"):
             backend.write(PROMPTS, Sampling(max_tokens=4))
@@ -168,7 +168,7 @@ def test_texts_are_charged_at_their_length_limit(tmp_path):
 def test_a_run_stops_when_the_server_says_that_the_budget_is_spent(tmp_path):
     # 7 x 1 + 2 x 10 = 27 USD an answer; the fourth makes 108.
     judge = Server()
-    with ResponseStore(tmp_path / "r.sqlite") as store:
+    with SqliteStore(tmp_path / "r.sqlite") as store:
         backend = Stored(Metered(judge, PRICE, Budget(100)), store)
         message = r"\(108\.0000 USD spent by this run, 2 prompts of this batch"
         with pytest.raises(BackendError, match=message):

@@ -9,7 +9,7 @@ import pytest
 from waiting import HANG
 
 from refladder.backends.cache import store as response_store
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.errors import DataError
 
 KEYS = [bytes([number]) * 16 for number in range(20)]
@@ -23,7 +23,7 @@ def path(tmp_path):
 
 @pytest.fixture
 def store(path):
-    with ResponseStore(path) as opened:
+    with SqliteStore(path) as opened:
         yield opened
 
 
@@ -59,7 +59,7 @@ def test_more_keys_than_one_statement_takes(store):
 
 
 def _add(path, place):
-    with ResponseStore(path) as store:
+    with SqliteStore(path) as store:
         for round_ in range(10):
             key = f"{place:08}{round_:08}".encode()
             store.add(f"model/{place % 2}", "write", [(key, TEXT), (KEYS[0], TEXT)])
@@ -73,7 +73,7 @@ def test_many_processes_make_and_fill_one_file(path):
     for process in processes:
         process.join(HANG)  # a loaded machine takes long to start interpreters
     assert [process.exitcode for process in processes] == [0] * 3
-    with ResponseStore(path) as store:
+    with SqliteStore(path) as store:
         assert store.count() == 3 * 10 + 1
 
 
@@ -82,11 +82,11 @@ def damaged(message):
 
 
 def test_another_schema_is_refused(path):
-    ResponseStore(path).close()
+    SqliteStore(path).close()
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA user_version = 7")
     with damaged(r"r\.sqlite: a response store of schema 7, and this refladder reads schema 2; "):
-        ResponseStore(path)
+        SqliteStore(path)
 
 
 def test_a_database_of_another_program_is_not_touched(tmp_path):
@@ -95,7 +95,7 @@ def test_a_database_of_another_program_is_not_touched(tmp_path):
         database.execute("CREATE TABLE recipes (name)")
     before = path.read_bytes()
     with damaged(r"other\.sqlite: an SQLite database of another program; name another file"):
-        ResponseStore(path)
+        SqliteStore(path)
     assert path.read_bytes() == before
 
 
@@ -105,19 +105,19 @@ def test_a_file_that_is_no_database(tmp_path, text):
     path = tmp_path / "notes.txt"
     path.write_text(text)
     with damaged(r"notes\.txt: damaged, or not a response store; move it away"):
-        ResponseStore(path)
+        SqliteStore(path)
     assert path.read_text() == text
 
 
 def test_a_file_with_damaged_pages(path):
     keys = [os.urandom(16) for _ in range(2000)]
-    with ResponseStore(path) as store:
+    with SqliteStore(path) as store:
         store.add("model/1", "write", [(key, TEXT * 20) for key in keys])
     raw = bytearray(path.read_bytes())
     raw[8 * 4096 : -4096] = os.urandom(len(raw) - 9 * 4096)
     path.write_bytes(raw)
     message = r"r\.sqlite: damaged, or not a response store; move it away"
-    with ResponseStore(path) as store, damaged(message):
+    with SqliteStore(path) as store, damaged(message):
         store.find(keys)
 
 
@@ -174,12 +174,12 @@ def test_a_store_that_cannot_be_written(store, statement, message):
 def test_paths_that_cannot_be_a_store(tmp_path, name, message):
     (tmp_path / "file").write_text("")
     with damaged(message):
-        ResponseStore(tmp_path / name)
+        SqliteStore(tmp_path / name)
 
 
 def test_a_store_that_is_locked_too_long(path, store, monkeypatch):
     monkeypatch.setattr(response_store, "WAIT", 0.05)
-    with ResponseStore(path) as other:
+    with SqliteStore(path) as other:
         other._database.execute("BEGIN IMMEDIATE")
         store._database.execute("PRAGMA busy_timeout = 50")
         with damaged(r"another process has held the response store for 0 s; end it, then run"):
@@ -189,11 +189,11 @@ def test_a_store_that_is_locked_too_long(path, store, monkeypatch):
 
 def test_a_store_that_is_not_there(tmp_path):
     with damaged(r"none\.sqlite: no such response store; `refladder score --store FILE` makes"):
-        ResponseStore(tmp_path / "none.sqlite", create=False)
+        SqliteStore(tmp_path / "none.sqlite", create=False)
 
 
 def test_a_store_is_emptied_while_others_use_it(path, store):
-    with ResponseStore(path) as other:
+    with SqliteStore(path) as other:
         other.add("model/1", "labels", [(key, TEXT * 200) for key in KEYS])
         before = store.size()
         assert (store.count(), store.clear(), store.count(), store.clear()) == (20, 20, 0, 0)

@@ -12,7 +12,7 @@ from json_lines import read_lines, write_lines
 
 import refladder
 from refladder import session
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.errors import (
     BackendUnavailableError,
     DataError,
@@ -197,7 +197,7 @@ def test_labels_are_read_from_one_file_or_several(tmp_path):
 
 
 def answers_in(path):
-    with ResponseStore(path, create=False) as store:
+    with SqliteStore(path, create=False) as store:
         return store.count()
 
 

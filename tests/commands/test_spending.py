@@ -15,7 +15,7 @@ from toy_server import OPENAI, TEXT_ONLY, TRANSFORMERS, ToyServer
 import refladder
 from refladder import backends
 from refladder.backends import connect
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.backends.protocol import Usage
 from refladder.commands.spending import Spending, SpendingOptions
 from refladder.loaders import load_benchmark
@@ -169,7 +169,7 @@ def test_a_dry_run_estimates_the_time_from_stored_answers(score, monkeypatch):
     def pace(_store, fingerprint, kind):
         return 2.0 if (fingerprint, kind) == ("words/m", "labels") else None
 
-    monkeypatch.setattr(ResponseStore, "answer_seconds", pace)
+    monkeypatch.setattr(SqliteStore, "answer_seconds", pace)
     stored = "--store r.sqlite --dry-run"
     words = f"\n  about {2 * ALL / 60:.0f} min at the pace of the stored answers\n"
     assert words in score(stored).out

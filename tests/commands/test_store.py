@@ -5,7 +5,7 @@ import sqlite3
 
 import pytest
 
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.session import default_store
 
 TEXT = '{"text":"a text","finish":"stop","note":null}'
@@ -15,7 +15,7 @@ TEXT = '{"text":"a text","finish":"stop","note":null}'
 def store(tmp_path):
     """A store with four answers."""
     path = tmp_path / "r.sqlite"
-    with ResponseStore(path) as opened:
+    with SqliteStore(path) as opened:
         opened.add("old/1", "write", [(bytes([number]) * 16, TEXT) for number in range(4)])
     return path
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
+
+from refladder.files.outputs import RunRecord, read_record
 
 TABLE = '{"output_id": "a", "context_id": "story-01", "output": "A.", "x_score": 1.0}\n'
 
@@ -54,3 +58,30 @@ def test_scores_with_judgments_elsewhere_are_not_replaced_by_those_of_another_sc
     assert f"{tmp_path}/out.jsonl: holds scores with the signature ladders:" in told
     assert "|orders:2|" in told
     assert told.endswith("; name another file, or delete it\n")
+
+
+def test_a_damaged_record_is_refused(fails, tmp_path):
+    table = tmp_path / "scored.jsonl"
+    table.write_text(TABLE)
+    Path(f"{table}.run.json").write_text('{"scales": {"x_score": [0]}, "of a later version": 1}')
+    said = fails(2, "filter", table, "--min", "x_score=0", "--out", tmp_path / "passed.jsonl")
+    assert re.search(
+        r"scored\.jsonl\.run\.json: not the record of a run field 'scales\.x_score\.1': .*; delete it, or run the "
+        r"command again that wrote it$",
+        said.strip(),
+    )
+
+
+def test_columns_and_context_of_files_and_folders(tmp_path):
+    """A command lists FIELD=NAME, a call has a dict, and a folder has settings."""
+    written = {
+        "command": {"options": {"column": ["output=text"], "context_id": "story-04"}},
+        "call": {"options": {"columns": {"output": "text"}, "context_id": "story-04"}},
+        "folder": {"settings": {"columns": {"output": "text"}, "context_id": "story-04"}},
+    }
+    for name, record in written.items():
+        path = tmp_path / f"{name}.run.json"
+        path.write_text(json.dumps({**record, "judge": {"judge": "builtin"}}))
+        read = read_record(path)
+        assert (read.columns, read.context_id) == ({"output": "text"}, "story-04")
+    assert read_record(tmp_path / "none.run.json") == RunRecord()

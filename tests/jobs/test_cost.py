@@ -7,7 +7,7 @@ from doubles import Double, items_of
 
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import Metered
 from refladder.backends.prices import price_of, read_prices
@@ -60,7 +60,7 @@ class Words(Double):
 
 @pytest.fixture
 def store(tmp_path):
-    with ResponseStore(tmp_path / "r.sqlite") as opened:
+    with SqliteStore(tmp_path / "r.sqlite") as opened:
         yield opened
 
 

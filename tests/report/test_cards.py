@@ -14,7 +14,7 @@ from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.backends.metered import Metered, Spent, total
 from refladder.backends.prices import Price
 from refladder.backends.protocol import Usage
@@ -63,12 +63,12 @@ def test_tokens_are_those_of_the_method_alone():
 
 
 def test_what_a_store_answers_is_no_call(tmp_path):
-    with ResponseStore(tmp_path / "answers.sqlite") as store:
+    with SqliteStore(tmp_path / "answers.sqlite") as store:
         judge = Stored(Counting(), store)
         first, second = cards_of(judge, "win-ratio")[0], cards_of(judge, "win-ratio")[0]
     assert (first.judgments, first.calls) == (6, 6)
     assert (second.judgments, second.calls) == (6, 0)
-    with ResponseStore(
+    with SqliteStore(
         tmp_path / "others.sqlite"
     ) as store:  # with the meter of a session inside the store
         judge = Stored(Metered(Counting()), store)

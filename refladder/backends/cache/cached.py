@@ -12,7 +12,6 @@ import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, TypeVar
 
-from refladder.backends.cache.store import ResponseStore
 from refladder.backends.labels import UNPARSED
 from refladder.backends.protocol import Wrapper, whole
 from refladder.files.jsonl import is_unicode
@@ -21,8 +20,8 @@ from refladder.records import Completion, LabelReading, impossible, possible
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
 
+    from refladder.backends.cache.store import ResponseStore
     from refladder.backends.protocol import Backend
     from refladder.records import Prompt, Sampling
 
@@ -35,11 +34,6 @@ KEY_BYTES = 16
 WRITE, LABELS = "write", "labels"
 # Seconds; answers that come faster than this one after another are stored together.
 BURST = 0.01
-
-
-def stored(backend: Backend, path: Path) -> Stored:
-    """Return a backend that stores its answers in a file."""
-    return Stored(backend, ResponseStore(path))
 
 
 class Stored(Wrapper):

@@ -1,4 +1,4 @@
-"""The response store: answers of backends in one SQLite file, shared by any number of processes.
+"""The response store, and its file: answers of backends in one SQLite file, shared by any number of processes.
 
 An answer is stored under a digest of everything that can change it (`cached` computes the digests). Two processes that
 ask the same at the same moment both pay for it; the first answer stays.
@@ -14,7 +14,7 @@ import itertools
 import sqlite3
 import time
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from refladder.errors import DataError, option
 
@@ -87,8 +87,32 @@ def _explained(path: Path) -> Iterator[None]:
         raise DataError(f"{path}: {advice} ({error})") from error
 
 
-class ResponseStore:
-    """An open response store, created if `create`; use it in a `with` block. Any fault of the file is a DataError."""
+class ResponseStore(Protocol):
+    """An open response store. Keys are digests; an answer is the JSON text that `cached.dump` made."""
+
+    def find(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the stored answers for these keys."""
+        ...
+
+    def add(self, fingerprint: str, kind: str, answers: Iterable[tuple[bytes, str]]) -> None:
+        """Store answers of a backend; one that is there already stays as it is."""
+        ...
+
+    def remove(self, keys: Sequence[bytes]) -> None:
+        """Delete the answers for these keys."""
+        ...
+
+    def answer_seconds(self, fingerprint: str, kind: str) -> float | None:
+        """Return the seconds that one of the latest answers of a backend took; None if they are not known."""
+        ...
+
+    def close(self) -> None:
+        """End the use of the store."""
+        ...
+
+
+class SqliteStore:
+    """A response store in a file, made if `create`; use it in a `with` block. Any fault of the file is a DataError."""
 
     def __init__(self, path: Path, *, create: bool = True) -> None:
         self.path = path

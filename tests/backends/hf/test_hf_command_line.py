@@ -9,6 +9,7 @@ import pytest
 
 import refladder
 from refladder.commands import console
+from refladder.errors import ExitCode
 from refladder.records import Sampling
 
 pytest.importorskip("torch")
@@ -69,7 +70,7 @@ def test_odd_texts_get_scores_and_a_dry_run_tells_the_tokens_without_weights(
     name, folder, score, tmp_path
 ):
     code, rows, told = score(folder(name))
-    assert code == console.UNSCORED
+    assert code == ExitCode.INCOMPLETE
     assert [row["fluency_score"] is None for row in rows] == [False, False, False, False, True]
     assert rows[-1]["fluency_note"] == "the output is empty"
     # 4 texts and 5 rungs are 20 prompts, after 24 of the check of the judge
@@ -130,7 +131,7 @@ def test_a_document_that_is_too_long_has_no_score_and_both_lengths_in_its_note(c
 def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(copy, score):
     change(copy, max_position_embeddings=1200)
     code, rows, told = score(copy)
-    assert code == console.UNSCORED
+    assert code == ExitCode.INCOMPLETE
     unread = (
         "4 x 5 of 5 judgments unparsed: the compare prompt has ... tokens and copy takes 1,200;"
     )

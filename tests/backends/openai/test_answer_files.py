@@ -16,7 +16,7 @@ from toy_server import MODEL, OPENAI, ToyServer
 
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.backends.openai import answer_files
 from refladder.errors import AnswersAwaitedError, DataError, UsageError
 from refladder.files.locks import locked_folder
@@ -134,7 +134,7 @@ def test_many_requests_are_divided(folder, monkeypatch):
 
 def test_what_is_answered_goes_to_the_store_and_the_rest_waits(folder, lines, tmp_path):
     put(folder, lines[:2])
-    with ResponseStore(tmp_path / "r.sqlite") as store:
+    with SqliteStore(tmp_path / "r.sqlite") as store:
         judge = Stored(through(folder), store)
         with pytest.raises(AnswersAwaitedError, match=r"1 request waits .*; 0 new\)"):
             judge.read_labels(questions(3), LABELS)

@@ -14,7 +14,8 @@ from ladder_judges import DIMENSION, RECIPE, set_of
 from simulated import benchmark_of, quality_of, text_of
 
 import refladder
-from refladder.backends.cache.cached import stored
+from refladder.backends.cache.cached import Stored
+from refladder.backends.cache.store import SqliteStore
 from refladder.errors import BackendError, JudgeRefusedError, OtherRunError, UsageError
 from refladder.files.ladder_sets import ladder_set
 from refladder.methods.contract import MethodSettings
@@ -288,8 +289,9 @@ def test_what_a_failed_run_kept_is_not_used_by_another_one(tmp_path, write_jsonl
 
 def test_a_response_store_answers_a_second_run(tmp_path):
     judge = Stating()
-    first = scored(stored(judge, tmp_path / "store.sqlite"), "stated:3")
-    assert scored(stored(judge, tmp_path / "store.sqlite"), "stated:3") == first
+    with SqliteStore(tmp_path / "store.sqlite") as store:
+        first = scored(Stored(judge, store), "stated:3")
+        assert scored(Stored(judge, store), "stated:3") == first
     assert len(judge.asked) == 3
 
 

@@ -13,7 +13,7 @@ from fault_server import MODEL, probabilities
 
 from refladder.backends import connect
 from refladder.backends.cache.cached import Stored, label_keys
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.errors import RefladderError
 
 OPTIONS = {"mode": "top", "attempts": "10", "timeout": "60", "max_concurrency": "32"}
@@ -29,7 +29,7 @@ def stored_rows(url, path, rows):
     """The rows whose answers are in the store, which must be whole."""
     backend = connect(f"openai:{MODEL}", base_url=url, **OPTIONS)
     keys = label_keys(backend, questions(rows), LABELS)
-    with ResponseStore(path) as store:
+    with SqliteStore(path) as store:
         count, kept = store.count(), store.find(keys)
     assert count == len(kept)
     return {row for row, key in enumerate(keys) if key in kept}
@@ -50,7 +50,7 @@ def wrong(readings):
 def ask(url, path, rows):
     """Ask about all rows through the store; returns how many were sent, and how many answers are wrong."""
     backend = connect(f"openai:{MODEL}", base_url=url, **OPTIONS)
-    with ResponseStore(Path(path)) as store:
+    with SqliteStore(Path(path)) as store:
         judge = Stored(backend, store)
         readings = judge.read_labels(questions(rows), LABELS)
         return judge.sent, wrong(readings)
