@@ -317,7 +317,7 @@ class Ladder:
 @record("ladder-set/1")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared:
-    """A shared set: every text is compared with the ladders of all `anchors`, which were drawn by `seed`.
+    """What a set says of itself. A text is compared with the ladders of all `anchors` of a shared set, drawn by `seed`.
 
     `serves` are further tasks whose texts the set is for, beside that of its ladders. The first `scoring` anchors
     score texts, None for all; the others prove judges and ladders. `replaced_by` names a newer set.
@@ -325,7 +325,7 @@ class Shared:
 
     anchors: tuple[str, ...]
     seed: int
-    shared: Literal[True] = True
+    shared: bool = True
     serves: tuple[str, ...] = ()
     scoring: int | None = None
     licence: str | None = None
@@ -334,6 +334,8 @@ class Shared:
     replaced_by: str | None = None
 
     def __post_init__(self) -> None:
+        if self.anchors and not self.shared:
+            raise ValueError("a set that is not shared has no anchors")
         if self.scoring is not None and not 1 <= self.scoring <= len(self.anchors):
             raise ValueError(f"scoring must be 1 to {len(self.anchors)}, the number of anchors")
 

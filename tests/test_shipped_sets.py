@@ -28,15 +28,26 @@ from refladder.statistics.certificate import length_climbs
 # such as general/reply-2. A new set has a line here, with the digest that the test prints.
 DIGESTS = {
     "general/document": "543ba80a8e32c69e",
-    "general/grounded": "c011f6251df8f785",
+    "general/grounded": "dc19128210950542",
     "general/reply": "eb98160d288a1579",
-    "general/reply-2": "d8b5480f8f24374e",
-    "general/reply-2-de": "258da126b27ba8b4",
+    "general/reply-2": "dfffbcb054345aed",
+    "general/reply-2-de": "9f532d21041aeb26",
     "general/story": "c6ac981dc3d2b78a",
     "general/summary": "6b2a8de08bf6a761",
-    "general/summary-2": "3d198a9c59f7b1ff",
+    "general/summary-2": "a7ce8fd4f873fd04",
 }
 FILES = ("dimensions.jsonl", "contexts.jsonl", "ladders.jsonl", "set.json")
+# Sets of benchmarks have digests of their contexts instead of the texts.
+OF_A_BENCHMARK = ("dimensions.jsonl", "context_digests.jsonl", "ladders.jsonl", "set.json")
+DIGESTS_OF_BENCHMARKS = {
+    "hanna": "55edbdef820a5921",
+    "newsroom": "d1be65cd21b24a59",
+    "summeval": "f047b864ba5dfbdf",
+    "topicalchat": "c9c8d656d50c1349",
+    "webnlg": "5a61fb2d6369807e",
+}
+# Keys of set.json that no score depends on.
+ABOUT = ("licence", "version", "language", "replaced_by")
 SERVES = {
     "general/reply": {"dialogue", "open"},
     "general/reply-2-de": {"dialogue", "open"},
@@ -63,11 +74,19 @@ LEAST_RUN = 8  # words in a row that no benchmark has
 MOST_SHARED = 0.2  # of the sequences of four words of two rungs
 
 
-def digest_of(folder):
+def content_of(path):
+    """The bytes of a file; of set.json, the keys that scores depend on."""
+    if path.name != "set.json":
+        return path.read_bytes()
+    keys = {key: value for key, value in json.loads(path.read_bytes()).items() if key not in ABOUT}
+    return json.dumps(keys, separators=(",", ":")).encode() + b"\n"
+
+
+def digest_of(folder, names=FILES):
     """Sixteen hexadecimal digits of SHA-256 over the files, each with its name and length."""
     state = hashlib.sha256()
-    for name in FILES:
-        content = (folder / name).read_bytes()
+    for name in names:
+        content = content_of(folder / name)
         state.update(f"{name} {len(content)}\n".encode() + content)
     return state.hexdigest()[:16]
 
@@ -108,19 +127,74 @@ def test_the_measures_by_hand():
     assert runs("One two three", 2) == {("one", "two"), ("two", "three")}
 
 
-def test_the_digest_is_of_every_byte_of_the_files(tmp_path):
+def test_the_digest_is_of_every_byte_of_the_files_but_of_keys_that_scores_do_not_depend_on(
+    tmp_path,
+):
     for name in FILES:
-        (tmp_path / name).write_text("a\n")
+        (tmp_path / name).write_text('"a"\n')
+    about = tmp_path / "set.json"
+    about.write_text('{"anchors":["a"],"seed":0,"serves":[],"scoring":3}\n')
     before = digest_of(tmp_path)
-    for name in FILES:
-        (tmp_path / name).write_text("b\n")
+    for name in FILES[:-1]:
+        (tmp_path / name).write_text('"b"\n')
         assert digest_of(tmp_path) != before
-        (tmp_path / name).write_text("a\n")
+        (tmp_path / name).write_text('"a"\n')
+    keys = json.loads(about.read_text())
+    for name, changes in (
+        ("anchors", True),
+        ("seed", True),
+        ("serves", True),
+        ("scoring", True),
+        *((key, False) for key in ABOUT),
+    ):
+        about.write_text(json.dumps(keys | {name: "other"}))
+        assert (digest_of(tmp_path) != before) == changes
+    about.write_text(json.dumps(keys))
     assert digest_of(tmp_path) == before
 
 
 def test_every_general_set_is_the_one_that_was_shipped():
     assert {name: digest_of(find_folder(name)) for name in GENERAL} == DIGESTS
+
+
+def test_every_set_of_a_benchmark_is_the_one_that_was_shipped():
+    found = {name: digest_of(find_folder(name), OF_A_BENCHMARK) for name in OF_BENCHMARKS}
+    assert found == DIGESTS_OF_BENCHMARKS
+
+
+@pytest.mark.parametrize("name", [*GENERAL, *OF_BENCHMARKS])
+def test_a_set_says_its_licence_version_and_language(name):
+    about = json.loads((find_folder(name) / "set.json").read_bytes())
+    assert about["licence"] == "CC0-1.0"
+    assert re.fullmatch(r"\d+", about["version"])
+    assert (
+        load_ladders(name).language == about["language"] == ("de" if name.endswith("-de") else "en")
+    )
+
+
+def test_a_set_that_is_replaced_names_a_shipped_one_and_so_does_its_card():
+    newer = {name: load_ladders(name).replaced_by for name in GENERAL}
+    assert {name: by for name, by in newer.items() if by} == {
+        "general/reply": "general/reply-2",
+        "general/summary": "general/summary-2",
+    }
+    for name, by in newer.items():
+        if by:
+            assert by in GENERAL
+            assert f"`{by}` replaces this set" in (find_folder(name) / "README.md").read_text(
+                "utf-8"
+            )
+
+
+@pytest.mark.parametrize("name", OF_BENCHMARKS)
+def test_the_card_of_a_benchmark_set_has_its_digest_licence_and_version(name):
+    card = (find_folder(name) / "README.md").read_text("utf-8")
+    about = json.loads((find_folder(name) / "set.json").read_bytes())
+    line = f"The digest of its ladders, which scores name in their signature, is `{load_ladders(name).digest}`"
+    assert (
+        f"{line}; the version is {about['version']} and the licence {about['licence']}."
+        in " ".join(card.split())
+    )
 
 
 @pytest.mark.parametrize("name", GENERAL)

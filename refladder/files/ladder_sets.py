@@ -6,8 +6,8 @@ SET/
   context_digests.jsonl  a digest of each context's text
   ladders.jsonl      one Ladder a line
   failures.jsonl     ladders that failed, if any
-  set.json           that the set is shared, its anchors, the seed that drew them, and further tasks that the set serves
-                     (absent from other sets)
+  set.json           whether the set is shared, its anchors, the seed that drew them, further tasks that the set serves,
+                     its licence, version and language (may be absent from a set that is not shared)
   revisions.jsonl    earlier revisions, to which `refladder build --add` added ladders, if it did
   run.json           the resolved configuration of `refladder build`
   certificate.json   what `refladder certify` found, if it was run
@@ -75,8 +75,9 @@ class LadderSet:
     `certificate` is what `refladder certify` wrote for exactly these ladders; None for a set without one. `anchors`
     are the contexts of a shared set, whose ladders every text is compared with, whatever its context; empty for other
     sets. The first `scoring` anchors score texts, None for all. A shared set may serve further tasks (`serves`) than that
-    of its ladders, and `replaced_by` names a newer set. `earlier` are the revisions of the set before ladders for
-    more contexts were added, oldest first. A set of criteria has a task and dimensions, and no ladders.
+    of its ladders, `replaced_by` names a newer set, and `language` is that of its texts (ISO 639-1). `earlier` are the
+    revisions of the set before ladders for more contexts were added, oldest first. A set of criteria has a task and
+    dimensions, and no ladders.
     """
 
     name: str
@@ -93,6 +94,7 @@ class LadderSet:
     earlier: tuple[Revision, ...] = ()
     scoring: int | None = None
     replaced_by: str | None = None
+    language: str | None = None
     task_without_ladders: str = ""
 
     def __repr__(self) -> str:
@@ -418,7 +420,11 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         return opened
     shared = parts.shared
     return replace(
-        opened, serves=shared.serves, scoring=shared.scoring, replaced_by=shared.replaced_by
+        opened,
+        serves=shared.serves,
+        scoring=shared.scoring,
+        replaced_by=shared.replaced_by,
+        language=shared.language,
     )
 
 

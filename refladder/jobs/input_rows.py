@@ -34,6 +34,7 @@ from refladder.loaders.user_table import context_text
 from refladder.records import DOCUMENT, Context, Output, is_shared, text_id
 from refladder.scoring.question import RUNG
 from refladder.scoring.scorer import Item
+from refladder.synth.checks import letters_of, letters_of_language
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -52,6 +53,8 @@ FIELDS = "context_id", "context", "background", "output", "output_id"
 SYSTEM = "system"
 # Context ids in a message.
 _SHOWN = 3
+# Characters of a text whose letters are counted.
+_START = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,6 +227,8 @@ def check_input(
         read = items(rows, mapped, check_ids=True)
         if recorded is not None:
             read = with_every_judged(recorded, source, read, mapped)
+        if ladders is not None:
+            read = _noticed(read, ladders, events)
         for item in read:
             count += 1
             if item.output is not None:
@@ -249,6 +254,39 @@ def check_input(
             warns=True,
         )
     return count
+
+
+def _noticed(rows: Iterable[Item], ladders: LadderSet, events: Events) -> Iterator[Item]:
+    """Yield rows; after the last one, report those that lack what the anchors have: a background, or their letters."""
+    count = judged = bare = 0
+    letters: Counter[str | None] = Counter()
+    of_set = letters_of_language(ladders.language or "")
+    for item in rows:
+        count += 1
+        if item.output is not None:
+            judged += 1
+            given = item.context is not None and item.context.background
+            bare += not given and item.output.context_id not in ladders.contexts
+            if of_set:
+                letters[letters_of(item.output.text[:_START])] += 1
+        yield item
+    of_anchors = [ladders.contexts[anchor].background for anchor in ladders.anchors]
+    # The background of a document's anchor is a number of words.
+    if bare and of_anchors and all(of_anchors) and ladders.task != DOCUMENT:
+        events.notice(
+            f"no background in {bare:,} of {plural(count, 'row')}, and every context of {ladders.name} has one, such as "
+            f"the passages of an answer; {column_option('background', 'NAME')} names the column",
+            warns=True,
+        )
+    other = Counter({kind: n for kind, n in letters.items() if kind and kind not in of_set})
+    if 2 * other.total() > judged:
+        events.notice(
+            f"{other.total():,} of {plural(count, 'row')} are in {other.most_common(1)[0][0]} letters, and "
+            f"{ladders.name} is in {' or '.join(sorted(of_set))} letters (language: {ladders.language}), so comparisons "
+            "with its texts may mean little; build a set with contexts in the language of the rows: `refladder build "
+            "TABLE --task-file TASK.toml --shared 12`",
+            warns=True,
+        )
 
 
 def check_ladders(

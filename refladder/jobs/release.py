@@ -112,10 +112,15 @@ class _Tally:
         ]
 
 
+def _as_released(parts: Parts) -> Parts:
+    """Leave out what a set that is not shared says of itself: a release has these keys for shared sets only."""
+    return parts if parts.shared is None or parts.shared.shared else replace(parts, shared=None)
+
+
 def stage(folder: Path, asked: Publishing, progress: Progress | None) -> Release:
     """Write the release into a folder."""
     ladders, without_contexts = asked.ladders, asked.without_contexts
-    parts = open_parts(ladders)
+    parts = _as_released(open_parts(ladders))
     if parts.shared is not None and without_contexts:
         raise UsageError(
             f"{ladders}: the set is shared, and a judge has to see the context of each rung; leave out "

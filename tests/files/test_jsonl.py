@@ -61,7 +61,8 @@ LIMITED = {
     LinkedColumn: dict.fromkeys(("scores", "values", "least", "most"), st.just((1.0, 2.5))),
     Look: {"column": st.just("a")},
     Threshold: {"column": st.just("a")},
-    Shared: {"scoring": st.one_of(st.just(1), st.none())},  # there is at least one anchor
+    # There is at least one anchor.
+    Shared: {"scoring": st.one_of(st.just(1), st.none()), "shared": st.just(True)},
 }
 
 

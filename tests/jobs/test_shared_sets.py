@@ -52,6 +52,10 @@ CERTAIN = {
 def test_a_set_that_a_newer_one_replaces_says_so_and_scores(command, write_jsonl, tmp_path):
     old = tmp_path / "old"
     shutil.copytree(Path(__file__).parents[2] / "published_data/general/reply", old)
+    with_note = (old / "set.json").read_bytes()
+    settings = json.loads(with_note)
+    del settings["replaced_by"]
+    (old / "set.json").write_text(json.dumps(settings), "utf-8")
     before = load_ladders(old).signature
     rows = write_jsonl(
         [{"output": "Please restart the router, and write again if it is still slow."}]
@@ -59,8 +63,7 @@ def test_a_set_that_a_newer_one_replaces_says_so_and_scores(command, write_jsonl
     note = "is replaced by general/reply-2; its scores stay as they are"
     line = f"score {rows} --ladders {old} --any-judge"
     assert note not in command(line).err
-    settings = json.loads((old / "set.json").read_bytes()) | {"replaced_by": "general/reply-2"}
-    (old / "set.json").write_text(json.dumps(settings) + "\n", "utf-8")
+    (old / "set.json").write_bytes(with_note)
     assert load_ladders(old).signature == before
     assert command(line).err.count(f"{old.name} {note}") == 1
 
@@ -207,6 +210,66 @@ def test_a_forgotten_column_of_contexts_is_named_but_documents_need_none(command
     assert "no context" not in command(f"{line}/document --dimension neutrality").err
 
 
+RUSSIAN = "Перезапустите маршрутизатор и напишите снова."
+
+
+@pytest.mark.parametrize(
+    ("texts", "warned"),
+    [
+        # Two of three, and then one of two, which is not most; digits have no letters.
+        ((RUSSIAN, RUSSIAN, "Restart it."), "2 of 3 rows are in Cyrillic letters"),
+        ((RUSSIAN, "Restart it.", "42"), None),
+        (("重新启动路由器。", RUSSIAN, RUSSIAN), "3 of 3 rows are in Cyrillic letters"),
+        (("Bitte neu starten.",), None),
+    ],
+)
+def test_most_rows_in_other_letters_than_the_language_of_the_set_are_one_warning(
+    command, write_jsonl, texts, warned
+):
+    table = write_jsonl([{"output": text, "context": "My router is slow."} for text in texts])
+    line = f"score {table} --any-judge --ladders general/reply-2 --dimension clarity"
+    step = (
+        ", and general/reply-2 is in Latin letters (language: en), so comparisons with its texts may mean little; build a "
+        "set with contexts in the language of the rows: `refladder build TABLE --task-file TASK.toml --shared 12`"
+    )
+    found = command(line).err
+    assert found.count("letters") == 2 * bool(warned)
+    assert (f"{warned}{step}" in found) == bool(warned)
+
+
+def test_a_set_of_an_unknown_language_warns_of_no_letters(command, write_jsonl, tmp_path):
+    table = write_jsonl([{"output": RUSSIAN, "context": "My router is slow."}])
+    folder = tmp_path / "set"
+    shutil.copytree(Path(__file__).parents[2] / "published_data/general/reply-2", folder)
+    line = f"score {table} --any-judge --ladders {folder} --dimension clarity"
+    assert "Cyrillic" in command(line).err
+    for language in ("tlh", "ru", None):
+        settings = json.loads((folder / "set.json").read_bytes()) | {"language": language}
+        (folder / "set.json").write_text(json.dumps(settings) + "\n", "utf-8")
+        assert "letters" not in command(line).err
+
+
+def test_rows_without_passages_are_counted_where_every_anchor_has_a_background(
+    command, write_jsonl
+):
+    rows = [
+        {"output": "Yes [1].", "context": "May I swim?", "passages": "[1] You may."},
+        {"output": "No.", "context": "May I fish?", "passages": ""},
+        {"output": "Perhaps."},
+    ]
+    line = f"score {write_jsonl(rows)} --any-judge --dimension completeness --ladders general"
+    notice = (
+        "no background in {} of 3 rows, and every context of general/grounded has one, such as the passages of an answer; "
+        "--column background=NAME names the column"
+    )
+    assert notice.format(3) in command(f"{line}/grounded").err
+    assert notice.format(2) in command(f"{line}/grounded --column background=passages").err
+    # Anchors without a background, and documents, whose background is a number of words.
+    others = command(f"{line}/summary-2".replace("completeness", "fluency")).err
+    others += command(f"{line}/document".replace("completeness", "neutrality")).err
+    assert "no background" not in others
+
+
 def test_a_set_of_single_contexts_shows_its_own_background_and_not_that_of_the_row(scored_rows):
     opened, judge = shared({"a": ("10", "20")}), Numbers()
     contexts, ladders = opened.contexts.values(), opened.ladders.values()
@@ -243,6 +306,35 @@ def test_set_json_says_shared_and_a_set_without_it_is_not(tmp_path):
     write_ladder_set(tmp_path, *records)
     assert load_ladders(tmp_path).anchors == ()
     assert not path.exists()
+
+
+def test_a_set_that_is_not_shared_may_say_its_licence_and_language(tmp_path, command):
+    opened, path = shared(TWO), tmp_path / "set.json"
+    records = [WORTH], list(opened.contexts.values()), list(opened.ladders.values()), []
+    write_ladder_set(tmp_path, *records)
+    before = load_ladders(tmp_path)
+    says = {
+        "schema": "ladder-set/1",
+        "anchors": [],
+        "seed": 0,
+        "shared": False,
+        "licence": "CC0-1.0",
+        "language": "en",
+    }
+    path.write_text(json.dumps(says), "utf-8")
+    again = load_ladders(tmp_path)
+    assert again == replace(before, language="en")
+    assert again.scale == before.scale
+    # It is published as a set without these keys is.
+    for name in ("with", "without"):
+        done = command(f"publish {tmp_path} me/mine --without-contexts --out {tmp_path / name}")
+        assert done.code == 0, done.err
+        path.unlink(missing_ok=True)
+    manifests = [(tmp_path / name / "manifest.json").read_bytes() for name in ("with", "without")]
+    assert manifests[0] == manifests[1]
+    path.write_text(json.dumps(says | {"anchors": ["a"]}), "utf-8")
+    with pytest.raises(DataError, match="a set that is not shared has no anchors"):
+        load_ladders(tmp_path)
 
 
 def test_a_dimension_whose_spread_is_anothers_spread_over_anchors_is_refused():
