@@ -335,7 +335,7 @@ def test_the_card_in_german_has_the_figures_of_its_readings(capsys):
     ("name", "criteria"),
     [
         ("grounded", ("faithfulness", "attribution", "completeness")),
-        ("summary-2", ("relevance", "consistency")),
+        ("summary-2", ("relevance", "consistency", "coherence", "fluency")),
     ],
 )
 def test_the_cards_say_where_the_placed_texts_are(name, criteria):
