@@ -62,7 +62,7 @@ LIMITED = {
     Look: {"column": st.just("a")},
     Threshold: {"column": st.just("a")},
     # There is at least one anchor.
-    Shared: {"scoring": st.one_of(st.just(1), st.none()), "shared": st.just(True)},
+    Shared: {"scoring": st.one_of(st.just(1), st.none()), "shared": st.just(value=True)},
 }
 
 
