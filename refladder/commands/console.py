@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import dataclasses
 import functools
 import json
 import sys
@@ -16,9 +15,8 @@ import click
 from refladder.commands.options import FOR_BACKENDS, QUIET
 from refladder.errors import ExitCode, redacted
 from refladder.report import progress as reporting
-from refladder.report import rendering
+from refladder.report.rendering import printable, printable_json
 from refladder.report.summary import (
-    cost_words,
     essential_lines,
     spent_lines,
     summary,
@@ -40,7 +38,6 @@ if TYPE_CHECKING:
 
 # Width of tables when standard output is not a terminal.
 _WIDTH = 100
-printable, printable_json, in_words = rendering.printable, rendering.printable_json, cost_words
 
 
 def check_prompts(folder: Path | None) -> None:
@@ -102,12 +99,9 @@ def tell(
 ) -> ExitCode:
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
     if as_json:
-        seen: dict[str, Any] = {}
-        if checks is not None:
-            from refladder.scoring.judge_check import check_notes
+        from refladder.scoring.judge_check import checks_json
 
-            seen["judge_check"] = [dataclasses.asdict(check) for check in checks] or None
-            seen["judge_check_notes"] = check_notes(checks)
+        seen = {} if checks is None else checks_json(checks)
         say_json({**summary(report), **seen, "spent": list(spent)}, err=to_stderr)
     else:
         say_summary(report)

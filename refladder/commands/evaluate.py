@@ -268,7 +268,7 @@ def _print(evaluations: Evaluations, shown: Options, *, with_cards: bool) -> Non
 
 
 def _print_json(evaluations: Evaluations, *, with_cards: bool) -> None:
-    from refladder.report.rendering import json_lines
+    from refladder.report.rendering import json_lines, printable_json
 
     if len(evaluations) > 1:
         listed = [
@@ -284,7 +284,7 @@ def _print_json(evaluations: Evaluations, *, with_cards: bool) -> None:
         return
     [evaluation] = evaluations
     lines = json_lines(evaluation.rows) + json_lines(evaluation.cards if with_cards else ())
-    console.say(console.printable_json(lines), nl=False)
+    console.say(printable_json(lines), nl=False)
     for check in evaluation.checks if with_cards else ():
         console.say_json({"kind": "judge_check", "method": "ladder", **asdict(check)})
 

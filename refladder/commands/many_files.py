@@ -173,13 +173,11 @@ def _tell(report: FilesReport, task: Task, *, as_json: bool) -> ExitCode:
         for name in ("files", "reused", "missing", "rows", "scored", "unscored")
     }
     if as_json:
-        from refladder.scoring.judge_check import check_notes
+        from refladder.scoring.judge_check import checks_json
 
-        checks = [asdict(check) for check in report.checks] or None
         shown = {
             **summary(report.scores),
-            "judge_check": checks,
-            "judge_check_notes": check_notes(report.checks),
+            **checks_json(report.checks),
             "out": task.folder,
             "files": counts,
             "spent": spent,

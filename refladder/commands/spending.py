@@ -14,6 +14,7 @@ from refladder.backends.prices import Budget, price_of, read_prices
 from refladder.commands import console
 from refladder.errors import UsageError, plural
 from refladder.report.progress import duration_words
+from refladder.report.summary import cost_words
 from refladder.session import Session
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _print_estimates(
         stored = f"{plural(estimate.free - estimate.repeated, 'answer')} from the response store"
         if estimate.repeated:
             stored += f", {estimate.repeated:,} from earlier calls of the run"
-        console.say(f"dry run, {row['backend']}: {bound}{console.in_words(row)}; {stored}")
+        console.say(f"dry run, {row['backend']}: {bound}{cost_words(row)}; {stored}")
         for remark in _remarks(row, estimate):
             console.say(f"  {remark}")
     if existing:

@@ -523,7 +523,6 @@ class Write(Protocol):
 
     def __call__(self, row: Row, values: Mapping[str, Any] | None = None, /) -> None:
         """Append the row."""
-        ...
 
 
 @contextmanager

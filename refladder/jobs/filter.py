@@ -227,7 +227,7 @@ class _Thresholds:
             )
         else:
             self._check_scale(row)
-        return self._decided(known)
+        return all(holds(known[column], bound) for column, holds, bound in self._tests)
 
     def _known(self, row: Row) -> dict[str, float]:
         """Return the columns of a row that have a number, and widen their ranges."""
@@ -239,9 +239,6 @@ class _Thresholds:
                 low, high = self.ranges.get(column, (value, value))
                 self.ranges[column] = min(low, value), max(high, value)
         return known
-
-    def _decided(self, known: Mapping[str, float]) -> bool:
-        return all(holds(known[column], bound) for column, holds, bound in self._tests)
 
     def _linked(self, row: Row, known: dict[str, float], linker: Linker) -> dict[str, float]:
         """Return the numbers of a row on the scale of the link."""

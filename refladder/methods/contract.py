@@ -346,7 +346,6 @@ class RunMethod(Protocol):
         /,
     ) -> MethodResult:
         """Score every output of a benchmark on every dimension."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

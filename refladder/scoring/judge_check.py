@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -177,6 +177,12 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
             f"share above {100 * NEEDED:.0f} %. `refladder certify` shows more."
         )
     return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
+
+
+def checks_json(checks: Sequence[JudgeCheck]) -> dict[str, object]:
+    """Return the check of a judge as the JSON of a run has it."""
+    listed = [asdict(check) for check in checks]
+    return {"judge_check": listed or None, "judge_check_notes": check_notes(checks)}
 
 
 def check_notes(checks: Sequence[JudgeCheck]) -> dict[str, str]:

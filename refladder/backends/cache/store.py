@@ -92,23 +92,18 @@ class ResponseStore(Protocol):
 
     def find(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the stored answers for these keys."""
-        ...
 
     def add(self, fingerprint: str, kind: str, answers: Iterable[tuple[bytes, str]]) -> None:
         """Store answers of a backend; one that is there already stays as it is."""
-        ...
 
     def remove(self, keys: Sequence[bytes]) -> None:
         """Delete the answers for these keys."""
-        ...
 
     def answer_seconds(self, fingerprint: str, kind: str) -> float | None:
         """Return the seconds that one of the latest answers of a backend took; None if they are not known."""
-        ...
 
     def close(self) -> None:
         """End the use of the store."""
-        ...
 
 
 class SqliteStore:
