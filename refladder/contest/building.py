@@ -12,8 +12,9 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.contest.compete import GENERATED
 from refladder.contest.task_prompt import parse_task_prompt, read_instances
@@ -83,6 +84,18 @@ class Process:
         return self.exitcode
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Run:
+    """A run that was started: its name, its folder, and how much it has to do."""
+
+    name: str
+    folder: Path
+    texts: int
+    judgments: int
+    command: str
+    process: Process
+
+
 class Builder:
     """Starts one contest at a time, as its own process."""
 
@@ -90,11 +103,10 @@ class Builder:
         self._workspace = workspace
         self._logs: Path | None = None
         self._lock = threading.Lock()
-        self._process: Process | None = None
-        self._running: dict[str, Any] = {}
+        self._run: _Run | None = None
         self._stopped = False
 
-    def choices(self) -> dict[str, Any]:
+    def choices(self) -> dict[str, object]:
         """List tables, backends and folders that the form offers."""
         return {
             "tables": self._workspace.tables(),
@@ -103,7 +115,7 @@ class Builder:
             "runs": self._workspace.runs(),
         }
 
-    def fill(self, form: object) -> dict[str, Any]:
+    def fill(self, form: object) -> dict[str, object]:
         """Fill the prompt with the first rows of a table, and list the variables that are not columns of it."""
         fields = _fields(form)
         preview = self._workspace.preview(_text(fields, "table"))
@@ -141,7 +153,7 @@ class Builder:
             arguments.append("--explain")
         return [*arguments, "--", str(self._workspace.file(_text(fields, "table")))]
 
-    def plan(self, form: object) -> dict[str, Any]:
+    def plan(self, form: object) -> dict[str, object]:
         """Return what a run would ask and cost, and the command, without asking a model."""
         arguments = self.arguments(form)
         with tempfile.TemporaryDirectory(prefix="refladder-plan-") as folder:
@@ -167,7 +179,7 @@ class Builder:
             "command": shlex.join(["refladder", *arguments]),
         }
 
-    def start(self, form: object) -> dict[str, Any]:
+    def start(self, form: object) -> dict[str, object]:
         """Start or resume a run."""
         arguments = self.arguments(form)
         fields = _fields(form)
@@ -177,48 +189,52 @@ class Builder:
         models = len(_list(fields, "models"))
         criteria = len(_list(fields, "criteria"))
         with self._lock:
-            if self._process is not None and self._process.exitcode is None:
+            if self._run is not None and self._run.process.exitcode is None:
                 raise UsageError("a run is under way; stop it first, or wait for its end")
             self._stopped = False
-            self._running = {
-                "run": _text(fields, "out"),
-                "folder": str(self._workspace.allowed(_text(fields, "out"))),
-                "texts": rows * models,
-                "judgments": rows * models * (models - 1) * criteria,
-                "command": shlex.join(["refladder", *arguments]),
-            }
-            self._process = Process(arguments, *self._files())
+            name = _text(fields, "out")
+            self._run = _Run(
+                name=name,
+                folder=self._workspace.allowed(name),
+                texts=rows * models,
+                judgments=rows * models * (models - 1) * criteria,
+                command=shlex.join(["refladder", *arguments]),
+                process=Process(arguments, *self._files()),
+            )
         return self.progress()
 
-    def stop(self) -> dict[str, Any]:
+    def stop(self) -> dict[str, object]:
         """Stop the run; what it wrote stays, and starting it again resumes it."""
         with self._lock:
-            if self._process is not None and self._process.exitcode is None:
+            if self._run is not None and self._run.process.exitcode is None:
                 self._stopped = True
-                self._process.terminate()
-                self._process.join(10)
+                self._run.process.terminate()
+                self._run.process.join(10)
         return self.progress()
 
-    def progress(self) -> dict[str, Any]:
+    def progress(self) -> dict[str, object]:
         """Report how far the run is, from the files that it has written."""
-        if self._process is None:
+        run = self._run
+        if run is None:
             return {"state": "none"}
-        code = self._process.exitcode
-        folder = Path(self._running["folder"])
+        code = run.process.exitcode
         if code is None:
             state = "running"
         elif self._stopped:
             state = "stopped"
-        elif code in _FINISHED and (folder / RESULTS).is_file():
+        elif code in _FINISHED and (run.folder / RESULTS).is_file():
             state = "finished"
         else:
             state = "failed"
-        judged = sum(max(0, _count_lines(path) - 1) for path in folder.glob("pairwise-*.jsonl"))
+        judged = sum(max(0, _count_lines(path) - 1) for path in run.folder.glob("pairwise-*.jsonl"))
         return {
             "state": state,
-            **{name: self._running[name] for name in ("run", "texts", "judgments", "command")},
-            "written": min(_count_lines(folder / GENERATED), self._running["texts"]),
-            "judged": min(judged, self._running["judgments"]),
+            "run": run.name,
+            "texts": run.texts,
+            "judgments": run.judgments,
+            "command": run.command,
+            "written": min(_count_lines(run.folder / GENERATED), run.texts),
+            "judged": min(judged, run.judgments),
             "messages": _last_lines(self._files()[1]),
         }
 
@@ -247,7 +263,7 @@ class Builder:
         return name
 
 
-def _criteria(criteria: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _criteria(criteria: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield the options that describe criteria."""
     for criterion in criteria:
         label = _label(criterion)
@@ -264,7 +280,7 @@ def _criteria(criteria: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"--weight={label}={weight}"
 
 
-def _label(fields: Mapping[str, Any]) -> str:
+def _label(fields: Mapping[str, object]) -> str:
     label = _text(fields, "name")
     if "=" in label:
         raise UsageError(f"name {label!r:.80} contains '='; choose another name")
@@ -283,20 +299,20 @@ def _last_lines(path: Path) -> list[str]:
     return []
 
 
-def _fields(form: object) -> Mapping[str, Any]:
+def _fields(form: object) -> Mapping[str, object]:
     if not isinstance(form, dict):
         raise UsageError("the form is not a JSON object")
     return form
 
 
-def _text(fields: Mapping[str, Any], name: str) -> str:
+def _text(fields: Mapping[str, object], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value.strip() or "\0" in value:
         raise UsageError(f"fill in {name!r}")
     return value
 
 
-def _list(fields: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def _list(fields: Mapping[str, object], name: str) -> list[Mapping[str, object]]:
     value = fields.get(name)
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise UsageError(f"fill in {name!r}")

@@ -127,7 +127,7 @@ class ContestSpec:
     sampling: Sampling = field(default_factory=Sampling)
     explain: bool = False
     prompts: Path | None = None
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, object] = field(default_factory=dict)
 
 
 def spec_of(
@@ -286,7 +286,7 @@ def _check(models: Mapping[str, object], criteria: Sequence[Dimension]) -> None:
 
 def _results(
     contest: Contest, instances: Sequence[Instance], criteria: Sequence[Dimension]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[Mapping[str, object]]:
     yield {"kind": "contest", "signature": contest.signature}
     for instance in instances:
         text = None if instance.prompt is None else instance.prompt.text

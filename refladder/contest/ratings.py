@@ -20,7 +20,7 @@ from refladder.files.locks import locked
 from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from refladder.contest.review_data import ReviewData
@@ -56,7 +56,7 @@ def remove_rating(data: ReviewData, rating: object) -> bool:
     return True
 
 
-def ratings_of(data: ReviewData) -> list[dict[str, Any]]:
+def ratings_of(data: ReviewData) -> list[dict[str, object]]:
     """Read the stored ratings of a run, with numbers of the pool; those of other texts or criteria are left out."""
     ratings = []
     for path in (data.grades, data.pairs):
@@ -78,7 +78,7 @@ def ratings_of(data: ReviewData) -> list[dict[str, Any]]:
     return ratings
 
 
-def _line(data: ReviewData, rating: object) -> tuple[Path, dict[str, Any]]:
+def _line(data: ReviewData, rating: object) -> tuple[Path, dict[str, object]]:
     """Return the file of a rating, and its line."""
     if not isinstance(rating, dict):
         raise DataError("a rating is a JSON object")
@@ -91,11 +91,11 @@ def _line(data: ReviewData, rating: object) -> tuple[Path, dict[str, Any]]:
     if "text" in rating:
         text = data.texts[_number_of(rating, "text", len(data.texts))]
         value: Any = rating.get("value")
-        scale = data.pool["criteria"][criterion]
+        scale = data.scales[criterion]
         if type(value) not in (int, float) or not math.isfinite(value):
             raise DataError(f"a grade must be a number, found {value!r:.60}")
-        if not scale["low"] <= value <= scale["high"]:
-            raise DataError(f"grade {value:g} is outside {scale['low']:g} to {scale['high']:g}")
+        if not scale.low <= value <= scale.high:
+            raise DataError(f"grade {value:g} is outside {scale.low:g} to {scale.high:g}")
         columns = (text.id, data.rows[text.row], text.system, dimension, value, rater)
         grade = dict(zip(_COLUMNS, columns, strict=True))
         for name in data.criteria:
@@ -120,7 +120,7 @@ def _line(data: ReviewData, rating: object) -> tuple[Path, dict[str, Any]]:
     }
 
 
-def _number_of(rating: dict[str, Any], name: str, count: int) -> int:
+def _number_of(rating: Mapping[str, object], name: str, count: int) -> int:
     value = rating.get(name)
     if type(value) is not int or not 0 <= value < count:
         raise DataError(f"{name} must be a number from 0 to {count - 1}, found {value!r:.60}")

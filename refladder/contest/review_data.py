@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.errors import DataError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from refladder.contest.criteria import Criterion
 
 # Names of the files of ratings.
 GRADES = "ratings.jsonl"
@@ -38,71 +40,84 @@ class Text(NamedTuple):
         return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-@dataclass(slots=True, kw_only=True)
+class ReviewRow(NamedTuple):
+    """A row of a run: its id, its prompt, and why it has none. `name` is shown instead of an id that says little."""
+
+    id: str
+    prompt: str | None
+    note: str | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewData:
     """A run as the review page shows it: `pool` and `key` are JSON values, `texts` in the order of the pool.
 
     `grades` and `pairs` are the files that hold its ratings. `numbers` are those of the texts by id, `criteria` the
-    numbers of criteria by name.
+    numbers of criteria by name, and `scales` the criteria in that order.
     """
 
-    pool: dict[str, Any]
-    key: dict[str, Any]
-    rows: list[str]
-    texts: list[Text]
+    pool: Mapping[str, object]
+    key: dict[str, object]
+    rows: Sequence[str]
+    texts: Sequence[Text]
+    systems: Sequence[str]
+    scales: Sequence[Criterion]
+    numbers: Mapping[str, int]
+    criteria: Mapping[str, int]
     grades: Path
     pairs: Path
-    numbers: dict[str, int] = field(init=False)
-    criteria: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.numbers = {text.id: number for number, text in enumerate(self.texts)}
-        self.criteria = {
-            criterion["name"]: number for number, criterion in enumerate(self.pool["criteria"])
-        }
 
 
 def review_data_of(
-    rows: Sequence[Mapping[str, Any]],
+    rows: Sequence[ReviewRow],
     texts: Sequence[Text],
-    criteria: Sequence[Mapping[str, Any]],
-    key: Mapping[str, Any],
+    criteria: Sequence[Criterion],
+    key: Mapping[str, object],
     *,
     grades: Path,
     pairs: Path,
 ) -> ReviewData:
     """Number the texts of a run, and separate what may be seen before a rating from what may not.
 
-    `trials`, `columns` and `climbs` are added to the key later, by text number.
+    The caller adds to the key what needs the numbers of texts, such as `columns`.
     """
     ordered = sorted(texts, key=lambda text: (text.row, text.digest))
     shown = [text for text in ordered if text.text is not None]
-    repeated, count = next(iter(Counter(text.id for text in shown).most_common(1)), ("", 1))
-    if count > 1:
+    numbers = {text.id: number for number, text in enumerate(shown)}
+    if len(numbers) < len(shown):
+        repeated = Counter(text.id for text in shown).most_common(1)[0][0]
         raise DataError(
             f"output id {repeated!r} appears twice, so its ratings would be mixed; make ids unique"
         )
     systems = sorted({text.system for text in texts})
-    numbers = {system: number for number, system in enumerate(systems)}
+    failed = [text for text in ordered if text.text is None]
     return ReviewData(
         pool={
             "schema": "review/1",
             "kind": key["kind"],
-            "criteria": [dict(criterion) for criterion in criteria],
-            "rows": [{"prompt": row["prompt"]} for row in rows],
+            "criteria": [asdict(criterion) for criterion in criteria],
+            "rows": [{"prompt": row.prompt} for row in rows],
             "texts": [[text.row, text.text] for text in shown],
         },
         key={
             **key,
             "systems": systems,
-            "rows": [{"id": row["id"], "note": row["note"]} for row in rows],
-            "texts": [[numbers[text.system], text.id] for text in shown],
-            "missing": [
-                [text.row, numbers[text.system], text.note] for text in ordered if text.text is None
-            ],
+            "rows": [_identity(row) for row in rows],
+            "texts": [[systems.index(text.system), text.id] for text in shown],
+            "missing": [[text.row, systems.index(text.system), text.note] for text in failed],
         },
-        rows=[row["id"] for row in rows],
+        rows=[row.id for row in rows],
         texts=shown,
+        systems=systems,
+        scales=criteria,
+        numbers=numbers,
+        criteria={criterion.name: number for number, criterion in enumerate(criteria)},
         grades=grades,
         pairs=pairs,
     )
+
+
+def _identity(row: ReviewRow) -> dict[str, str | None]:
+    identity = {"id": row.id, "note": row.note}
+    return identity if row.name is None else {**identity, "name": row.name}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from collections import defaultdict
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.contest.compete import spent_before
-from refladder.contest.review_data import GRADES, PAIRS, ReviewData, Text, review_data_of
+from refladder.contest.criteria import Criterion
+from refladder.contest.review_data import GRADES, PAIRS, ReviewData, ReviewRow, Text, review_data_of
 from refladder.errors import DataError, RefladderError, UsageError, plural
 from refladder.files.hub import PREFIX
 from refladder.files.jsonl import read_bytes, read_lines, within
@@ -21,7 +23,8 @@ from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.input_rows import Mapped, items
 from refladder.jobs.scored_tables import mapped_columns
 from refladder.parsing import parse_as, parse_json
-from refladder.records import LOSS, TIE, WIN, Dimension, JudgeCheck
+from refladder.records import LOSS, TIE, WIN, JudgeCheck
+from refladder.report.standings import Trial
 from refladder.report.summary import beyond_lines, cost_words
 from refladder.scoring.columns import LOW_MASS, OVERALL, anchor_spread_column, column_names
 from refladder.scoring.judge_check import check_lines
@@ -34,11 +37,15 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Run
 
-# Keys of the record of `score`.
-_ENDS = ("above_top", "below_bottom")
-# Largest number of columns with numbers that the threshold view offers as labels.
-# The beginning of what a check of a judge shows.
+    # A line of results.jsonl, and all lines by their kind.
+    _Line = Mapping[str, Any]
+    _Lines = Mapping[str, Sequence[_Line]]
+
+# Fields of a criterion that older and other runs leave out.
+_SCALE = ("low", "high", "worst", "best", "weight")
+# How a note on the judge check begins.
 CHECK = "judge check, "
+# Most columns of numbers that the threshold view offers as labels.
 _MOST_LABELS = 12
 
 
@@ -76,8 +83,8 @@ def read_run(
     return _scored(run, allowed or Path, columns)
 
 
-def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
-    kinds: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+def _by_kind(path: Path) -> defaultdict[str, list[_Line]]:
+    kinds: defaultdict[str, list[_Line]] = defaultdict(list)
     for number, line in read_lines(path):
         fields = parse_json(line, f"{path}:{number}")
         if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
@@ -95,22 +102,18 @@ def _by_kind(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def _review_data(
-    folder: Path,
-    kinds: Mapping[str, list[dict[str, Any]]],
-    texts: Iterable[Text],
-    key: Mapping[str, Any],
+    folder: Path, kinds: _Lines, texts: Sequence[Text], key: Mapping[str, object]
 ) -> ReviewData:
     """Make the view of a folder from its rows and criteria."""
-    rows = [
-        {"id": row["row"], "prompt": row["prompt"], "note": row.get("note")} for row in kinds["row"]
-    ]
-    criteria = [_criterion(line) for line in kinds["criterion"]]
-    return review_data_of(
-        rows, list(texts), criteria, key, grades=folder / GRADES, pairs=folder / PAIRS
-    )
+    rows = [ReviewRow(row["row"], row["prompt"], row.get("note")) for row in kinds["row"]]
+    criteria = []
+    for line in kinds["criterion"]:
+        scale = {name: line[name] for name in _SCALE if name in line}
+        criteria.append(Criterion(name=line["criterion"], description=line["description"], **scale))
+    return review_data_of(rows, texts, criteria, key, grades=folder / GRADES, pairs=folder / PAIRS)
 
 
-def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> ReviewData:
+def _contest(folder: Path, kinds: _Lines) -> ReviewData:
     """Read a contest of models: texts, trials in both orders, and win rates."""
     row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
     signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
@@ -119,66 +122,53 @@ def _contest(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> ReviewD
     texts = []
     for line in kinds["text"]:
         row, model = line["row"], line["model"]
-        text_id = f"{row}/{model}"
-        texts.append(Text(row_numbers[row], model, text_id, line["text"], line["note"]))
+        texts.append(Text(row_numbers[row], model, f"{row}/{model}", line["text"], line["note"]))
     key = {"kind": "compete", "signature": signature, "warnings": [], "cost": cost}
     data = _review_data(folder, kinds, texts, key)
-    data.key["title"] = " : ".join(data.key["systems"])
+    data.key["title"] = " : ".join(data.systems)
     data.key["trials"] = [
         [
-            data.criteria[line["criterion"]],
-            data.numbers[f"{line['row']}/{line['one']}"],
-            data.numbers[f"{line['row']}/{line['other']}"],
-            line["forward"],
-            line["backward"],
-            _outcome(line),
-            line.get("mass"),
-            line["note"],
-            line["explanation"],
+            data.criteria[trial.criterion],
+            data.numbers[f"{trial.row}/{trial.one}"],
+            data.numbers[f"{trial.row}/{trial.other}"],
+            trial.forward,
+            trial.backward,
+            _outcome(trial),
+            trial.mass,
+            trial.note,
+            trial.explanation,
         ]
-        for line in kinds["trial"]
+        for trial in (Trial(**line) for line in kinds["trial"])
     ]
     rates: dict[str, dict[str, float | None]] = {name: {} for name in data.criteria}
     for line in kinds["standing"]:
         if line["row"] is not None and line["criterion"] in rates:
             rates[line["criterion"]][f"{line['row']}/{line['model']}"] = line["rate"]
-    data.key["columns"] = [
-        _column(
-            f"{column_names(name).score.removesuffix('_score')}_win_rate",
-            number,
-            map(rates[name].get, data.numbers),
-        )
-        for name, number in data.criteria.items()
-    ]
+    columns = []
+    for name, number in data.criteria.items():
+        stem = column_names(name).score.removesuffix("_score")
+        columns.append(_column(f"{stem}_win_rate", number, map(rates[name].get, data.numbers)))
+    data.key["columns"] = columns
     return data
 
 
-def _outcome(trial: Mapping[str, Any]) -> int | None:
+def _outcome(trial: Trial) -> int | None:
     """Return 1 if the first model of a trial won, -1 if the other did, 0 for a tie, None if it was unparsed."""
-    if trial["tie"]:
+    if trial.tie:
         return 0
-    if trial["winner"] is None:
+    if trial.winner is None:
         return None
-    return 1 if trial["winner"] == trial["one"] else -1
-
-
-def _criterion(fields: Mapping[str, Any]) -> dict[str, Any]:
-    usual = {"low": 1.0, "high": 5.0, "worst": "", "best": "", "weight": 1.0}
-    return {
-        "name": fields["criterion"],
-        "description": fields["description"],
-        **{name: fields.get(name, value) for name, value in usual.items()},
-    }
+    return 1 if trial.winner == trial.one else -1
 
 
 def _column(
     name: str, criterion: int | None, values: Iterable[float | None], kind: str = "score"
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a number for each text, in the order of the pool; `kind` is score or label."""
     return {"name": name, "criterion": criterion, "kind": kind, "values": list(values)}
 
 
-def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> ReviewData:
+def _evaluation(folder: Path, kinds: _Lines) -> ReviewData:
     """Read an evaluation: texts with human ratings, scores of methods, and the tables of the report card."""
     head = kinds["evaluation"][0]
     row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
@@ -197,34 +187,56 @@ def _evaluation(folder: Path, kinds: Mapping[str, list[dict[str, Any]]]) -> Revi
         for line in kinds["text"]
     ]
     data = _review_data(folder, kinds, texts, key)
-    data.key["people"] = [
-        [data.numbers[line["id"]], data.criteria[line["criterion"]], line["value"], line["rater"]]
-        for line in kinds["rating"]
-        if line["id"] in data.numbers
-    ]
+    people = []
+    given: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
+    for line in kinds["rating"]:
+        if line["id"] in data.numbers:
+            text, criterion = data.numbers[line["id"]], data.criteria[line["criterion"]]
+            people.append([text, criterion, line["value"], line["rater"]])
+            given[criterion, text].append(line["value"])
     scores: defaultdict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     for line in kinds["score"]:
         scores[line["method"], line["criterion"]][line["id"]] = line["value"]
-    data.key["columns"] = [
-        _column(f"{method}: {criterion}", data.criteria[criterion], map(values.get, data.numbers))
-        for (method, criterion), values in scores.items()
-    ]
-    data.key["columns"] += _mean_ratings(data)
+    columns = []
+    for (method, name), values in scores.items():
+        numbers = map(values.get, data.numbers)
+        columns.append(_column(f"{method}: {name}", data.criteria[name], numbers))
+    means = {place: sum(values) / len(values) for place, values in given.items()}
+    rated = {criterion for criterion, _ in means}
+    for name, criterion in data.criteria.items():
+        if criterion in rated:
+            ratings = [means.get((criterion, text)) for text in range(len(data.texts))]
+            columns.append(_column(f"mean human rating: {name}", criterion, ratings, "label"))
+    data.key.update(people=people, columns=columns)
     return data
 
 
-def _mean_ratings(data: ReviewData) -> list[dict[str, Any]]:
-    given: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
-    for text, criterion, value, _ in data.key["people"]:
-        given[criterion, text].append(value)
-    means = {key: sum(values) / len(values) for key, values in given.items()}
-    rated = {criterion for criterion, _ in means}
-    columns = []
-    for name, criterion in data.criteria.items():
-        if criterion in rated:
-            values = [means.get((criterion, text)) for text in range(len(data.texts))]
-            columns.append(_column(f"mean human rating: {name}", criterion, values, "label"))
-    return columns
+class _Scored(NamedTuple):
+    """A text of a scored table, the fields of its row, and what the page calls it."""
+
+    text: Text
+    fields: Mapping[str, object]
+    name: str
+
+
+def _texts(path: Path, mapped: Mapped) -> tuple[dict[str, str | None], dict[str, _Scored], int]:
+    """Return the contexts of a table with their prompts, its texts by id, and the number of rows without a text."""
+    contexts: dict[str, str | None] = {}
+    row_numbers: dict[str, int] = {}
+    shown: dict[str, _Scored] = {}
+    missing = 0
+    for number, item in enumerate(items(read_rows(str(path)), mapped, check_ids=True), start=1):
+        if item.output is None:
+            missing += 1
+            continue
+        context, name, fields = item.output.context_id, item.output.id, item.row.fields
+        row = row_numbers.setdefault(context, len(row_numbers))
+        contexts[context] = contexts.get(context) or item.context_text
+        system = str(fields.get(mapped.columns.get("system", "system")) or "")
+        has_id = mapped.id_in(item.row, "output_id", needed=False) is not None
+        text = Text(row, system, name, item.output.text)
+        shown.setdefault(name, _Scored(text, fields, name if has_id else f"row {number}"))
+    return contexts, shown, missing
 
 
 def _scored(
@@ -232,53 +244,40 @@ def _scored(
 ) -> ReviewData:
     """Read a scored table: texts with scores and, if the files beside it have them, their verdicts against each rung."""
     config = within(path.with_name(f"{path.name}.run.json"))
-    record = _run_record(config) if config.is_file() else {"options": {}}
-    options = record["options"]
+    record = _run_record(config) if config.is_file() else _RunRecord()
     columns = mapped_columns(str(path), given)
-    mapped = Mapped(columns=columns, context=options.get("context_id"))
-    contexts: dict[str, str | None] = {}
-    row_numbers: dict[str, int] = {}
-    texts: dict[str, Text] = {}
-    fields: dict[str, Mapping[str, Any]] = {}
-    names: dict[str, str] = {}
-    missing = 0
-    for number, item in enumerate(items(read_rows(str(path)), mapped, check_ids=True), start=1):
-        if item.output is None:
-            missing += 1
-            continue
-        context = item.output.context_id
-        row = row_numbers.setdefault(context, len(row_numbers))
-        contexts[context] = contexts.get(context) or item.context_text
-        system = str(item.row.fields.get(columns.get("system", "system")) or "")
-        texts.setdefault(item.output.id, Text(row, system, item.output.id, item.output.text))
-        fields.setdefault(item.output.id, item.row.fields)
-        has_id = mapped.id_in(item.row, "output_id", needed=False) is not None
-        names.setdefault(item.output.id, item.output.id if has_id else f"row {number}")
+    mapped = Mapped(columns=columns, context=record.context_id)
+    contexts, shown, missing = _texts(path, mapped)
     warned = [f"{plural(missing, 'row')} without a text: not shown."] if missing else []
-    facts, doubts = _check_of_judge(record.get("judge_check") or [], config)
+    facts, doubts = check_lines(record.judge_check)
     warned += doubts
-    warned += [f"{line}." for line in beyond_lines(*(record.get(name, {}) for name in _ENDS))]
-    folder = _folder_of_run(path, options.get("out"))
-    judgments = folder / (options.get("judgments") or f"{path.absolute()}.judgments.jsonl")
+    warned += [f"{line}." for line in beyond_lines(record.above_top, record.below_bottom)]
+    folder = _folder_of_run(path, record.out)
+    judgments = folder / (record.judgments or f"{path.absolute()}.judgments.jsonl")
     run, read = _judgments(judgments, allowed, warned)
-    ladders = _ladders(_name_in(folder, options.get("ladders")), run, allowed, warned)
+    ladders = _ladders(_name_in(folder, record.ladders), run, allowed, warned)
     if ladders is not None:
-        for context in row_numbers:
-            context_of_set = ladders.contexts.get(context)
-            contexts[context] = contexts[context] or (
-                None if context_of_set is None else context_of_set.text
-            )
+        for context, prompt in contexts.items():
+            if not prompt and context in ladders.contexts:
+                contexts[context] = ladders.contexts[context].text
+    first = next(iter(shown.values())).fields if shown else {}
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    if columns.get("context_id", "context_id") not in first:
+        for text, _, name in shown.values():
+            names[text.row].append(name)
+    rows = []
+    for number, (context, prompt) in enumerate(contexts.items()):
+        named = names[number]
+        called = named[0] if len(named) == 1 else f"context {number + 1}"
+        rows.append(ReviewRow(context, prompt if context else "", name=called if named else None))
     data = review_data_of(
-        [
-            {"id": context, "prompt": contexts[context] if context else "", "note": None}
-            for context in row_numbers
-        ],
-        list(texts.values()),
-        _criteria(run, fields),
+        rows,
+        [entry.text for entry in shown.values()],
+        _criteria(run, first),
         {
             "kind": "score",
             "title": path.name,
-            "facts": facts,
+            "facts": [f"{line}." for line in facts],
             "warnings": warned,
             "cost": [],
             "table": path.name,
@@ -286,15 +285,9 @@ def _scored(
         grades=path.with_name(f"{path.name}.{GRADES}"),
         pairs=path.with_name(f"{path.name}.{PAIRS}"),
     )
-    data.key["names"] = [names[text.id] for text in data.texts]
+    data.key["names"] = [shown[text.id].name for text in data.texts]
     data.key["without_text"] = missing
-    if columns.get("context_id", "context_id") not in next(iter(fields.values()), {}):
-        named: defaultdict[int, list[str]] = defaultdict(list)
-        for text in data.texts:
-            named[text.row].append(names[text.id])
-        for number, row in enumerate(data.key["rows"]):
-            row["name"] = f"context {number + 1}" if len(named[number]) > 1 else named[number][0]
-    _add_scores(data, [fields[text.id] for text in data.texts])
+    _add_scores(data, [shown[text.id].fields for text in data.texts], warned)
     if run is not None:
         data.key["climbs"] = _climbs(data, read, run.rungs, run.anchors)
     if ladders is not None and run is not None:
@@ -307,41 +300,59 @@ def _scored(
     return data
 
 
-def _check_of_judge(checks: Any, config: Path) -> tuple[list[str], list[str]]:
-    """Return what the run's record says about its judge, and what it warns about."""
-    again = "score the table again"
-    read = parse_as(
-        list[JudgeCheck], json.dumps(checks), str(config), "not the check of a judge", again
-    )
-    shown, warnings = check_lines(read)
-    return [f"{line}." for line in shown], warnings
-
-
 def _rungs(ladders: LadderSet, contexts: Sequence[str], dimension: str) -> list[str] | None:
     """Return the texts of the rungs that a row is compared with, of one context after the other; None without any."""
     made = [ladders.ladders.get((context, dimension)) for context in contexts]
     return [rung.text for ladder in made if ladder is not None for rung in ladder.rungs] or None
 
 
-def _run_record(config: Path) -> dict[str, Any]:
-    """Read the options that a table was scored with, and how many texts lie beyond the ladders."""
-    parsed = parse_json(read_bytes(config), str(config), whole_file=True)
-    fields: dict[str, Any] = parsed if isinstance(parsed, dict) else {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RunRecord:
+    """What the record of `score` says: the options that the page needs, the judge check, and texts beyond the ladders."""
+
+    context_id: str | None = None
+    ladders: str | None = None
+    judgments: str | None = None
+    out: object = None
+    judge_check: Sequence[JudgeCheck] = ()
+    above_top: Mapping[str, int] = field(default_factory=dict)
+    below_bottom: Mapping[str, int] = field(default_factory=dict)
+
+
+def _run_record(config: Path) -> _RunRecord:
+    """Read the record that `score` wrote beside its table."""
+    fields = parse_json(read_bytes(config), str(config), whole_file=True)
+    fields = fields if isinstance(fields, dict) else {}
     options = fields.get("options")
-    ends = [fields.get(name, {}) for name in _ENDS]
-    if isinstance(options, dict) and all(isinstance(end, dict) for end in ends):
-        counts = [count for end in ends for count in end.values()]
-        columns = options.get("column") or []
-        texts = [options.get(name) for name in ("context_id", "ladders", "judgments")]
-        valid = isinstance(columns, list) and all(
-            isinstance(column, str) and "=" in column for column in columns
+    given = options if isinstance(options, dict) else {}
+    texts = {name: given.get(name) for name in ("context_id", "ladders", "judgments")}
+    ends = [fields.get(name, {}) for name in ("above_top", "below_bottom")]
+    columns = given.get("column") or []
+    if (
+        given is not options
+        or not all(isinstance(text, str | None) for text in texts.values())
+        or not all(_are_counts(end) for end in ends)
+        or not isinstance(columns, list)
+        or not all(isinstance(column, str) and "=" in column for column in columns)
+    ):
+        raise DataError(
+            f"{config}: damaged; score the table again, or delete this file if the columns have default names"
         )
-        valid = valid and all(isinstance(text, str | None) for text in texts)
-        if valid and all(type(count) is int for count in counts):
-            return fields
-    raise DataError(
-        f"{config}: damaged; score the table again, or delete this file if the columns have default names"
+    checks = parse_as(
+        list[JudgeCheck],
+        json.dumps(fields.get("judge_check") or []),
+        str(config),
+        "not the check of a judge",
+        "score the table again",
     )
+    above, below = ends
+    return _RunRecord(
+        judge_check=checks, out=given.get("out"), above_top=above, below_bottom=below, **texts
+    )
+
+
+def _are_counts(end: object) -> bool:
+    return isinstance(end, dict) and all(type(count) is int for count in end.values())
 
 
 def _folder_of_run(path: Path, out: object) -> Path:
@@ -395,53 +406,49 @@ def _ladders(
     return ladders
 
 
-def _criteria(run: Run | None, fields: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _criteria(run: Run | None, first: Mapping[str, object]) -> list[Criterion]:
     """Return the dimensions of the judgments, or without judgments those that the columns are named by."""
     if run is not None:
-        dimensions: Sequence[Dimension] = run.dimensions
-    else:
-        first = next(iter(fields.values()), {})
-        stems = [name.removesuffix("_grade") for name in first if name.endswith("_grade")]
-        dimensions = [
-            Dimension(name=stem, description="") for stem in stems if f"{stem}_score" in first
-        ]
-    return [_criterion({"criterion": each.name, **asdict(each)}) for each in dimensions]
+        return [Criterion(**asdict(dimension)) for dimension in run.dimensions]
+    stems = [name.removesuffix("_grade") for name in first if name.endswith("_grade")]
+    return [Criterion(name=stem, description="") for stem in stems if f"{stem}_score" in first]
 
 
-def _add_scores(data: ReviewData, rows: Sequence[Mapping[str, Any]]) -> None:
+def _add_scores(data: ReviewData, rows: Sequence[Mapping[str, object]], warned: list[str]) -> None:
     """Add the columns of scores, of notes, and the user's numbers, which may be labels."""
 
     def numbers(name: str) -> list[float | None]:
         return [_number(row.get(name)) for row in rows]
 
+    first = rows[0] if rows else {}
     added = {"signature"}
-    data.key["signature"] = str(rows[0].get("signature") or "") if rows else ""
-    data.key |= {"columns": [], "notes": [], "masses": []}
+    columns, notes, masses = [], [], []
     for number, name in enumerate(data.criteria):
         names = column_names(name)
         added |= {*names, anchor_spread_column(name)}
-        for column in (names.score, names.grade):
-            data.key["columns"].append(_column(column, number, numbers(column)))
-        data.key["masses"].append(numbers(names.mass))
-        data.key["notes"].append([row.get(names.note) or None for row in rows])
-    first = rows[0] if rows else {}
+        columns += [
+            _column(column, number, numbers(column)) for column in (names.score, names.grade)
+        ]
+        masses.append(numbers(names.mass))
+        notes.append([row.get(names.note) or None for row in rows])
     for column in OVERALL:
         if len(data.criteria) > 1 and column in first and column not in added:
             added.add(column)
-            data.key["columns"].append(_column(column, None, numbers(column)))
-    low = sum(
-        mass is not None and mass < LOW_MASS for masses in data.key["masses"] for mass in masses
-    )
+            columns.append(_column(column, None, numbers(column)))
+    low = sum(mass is not None and mass < LOW_MASS for mass in itertools.chain(*masses))
     if low:
-        data.key["warnings"].append(
-            f"{plural(low, 'score')} with low label mass in a judgment; see the notes."
-        )
+        warned.append(f"{plural(low, 'score')} with low label mass in a judgment; see the notes.")
     labels = []
     for column in first:
         values = numbers(column)
         if column not in added and values.count(None) < len(values):
             labels.append(_column(str(column), None, values, "label"))
-    data.key["columns"] += labels[:_MOST_LABELS]
+    data.key.update(
+        signature=str(first.get("signature") or ""),
+        columns=columns + labels[:_MOST_LABELS],
+        notes=notes,
+        masses=masses,
+    )
 
 
 def _number(value: object) -> float | None:

@@ -6,7 +6,7 @@ import os
 import threading
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from refladder.contest.runs import read_run
 from refladder.errors import DataError, UsageError
@@ -29,6 +29,14 @@ _PREVIEW = 5
 _LONGEST = 300
 # Ends of the names of refladder's own files.
 _PARTS = (".judgments.jsonl", ".ratings.jsonl", ".preferences.jsonl", ".journal.jsonl")
+
+
+class Preview(TypedDict):
+    """The columns of a table, its first rows as text, and the number of its rows."""
+
+    columns: list[str]
+    rows: list[list[str]]
+    count: int
 
 
 class Workspace:
@@ -106,18 +114,15 @@ class Workspace:
         allowed = (file for file in files if file[1].resolve().is_relative_to(file[0]))
         return islice(allowed, _MOST)
 
-    def preview(self, name: str) -> dict[str, Any]:
-        """Return the columns of a table, its first rows as text, and the number of its rows."""
+    def preview(self, name: str) -> Preview:
+        """Return the first rows of a table."""
         rows = read_rows(str(self.file(name)))
         first = list(islice(rows, _PREVIEW))
         if not first:
             raise DataError(f"{name}: no rows; the table needs a row for each instance of the task")
         columns = [str(column) for column in first[0].fields]
-        return {
-            "columns": columns,
-            "rows": [[_cell(row.fields.get(column)) for column in columns] for row in first],
-            "count": len(first) + sum(1 for _ in rows),
-        }
+        shown = [[_cell(row.fields.get(column)) for column in columns] for row in first]
+        return {"columns": columns, "rows": shown, "count": len(first) + sum(1 for _ in rows)}
 
 
 def _cell(value: object) -> str:
