@@ -178,7 +178,7 @@ def _chosen_writer(spec: BuildSpec, events: Events, *, own: bool) -> str | Backe
         raise UsageError(
             f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
             f"every rung as a text with {option('human')} TABLE; or build nothing, and score with a general set, "
-            "such as `refladder score TABLE --ladders general/reply`"
+            "such as `refladder score TABLE --ladders general/reply-2`"
         )
     if needed and spec.writer == "builtin":
         events.notice(STOCK, once=True)

@@ -181,7 +181,7 @@ SAID = [
     ("review --out o", "No such option '--out'. Did you mean '--html'?"),
     ("calibrate --score s", "No such option '--score'. Did you mean '--by'?"),
     ("score --api-key k", "'--api-key'. Set OPENAI_API_KEY, or name a file with "),
-    ("score t.csv", "Missing option '--ladders'. --ladders general/reply serves replies"),
+    ("score t.csv", "Missing option '--ladders'. --ladders general/reply-2 serves replies"),
     ("pairs t.csv", "Missing option '--margin'. Give the least difference of the scores"),
     ("help score", "run `refladder score --help`"),
     ("list judges", "unknown kind of thing 'judges'; did you mean 'backends'?"),
