@@ -96,3 +96,16 @@ def test_a_text_with_a_score_and_no_grade_shows_its_score_and_why(command, tmp_p
     shown = command(f"{SHOW} {write_lines(tmp_path / 'rated.jsonl', [row])}").out
     assert re.search(r"2\.00 +\S+ +no grade: a reason", shown)
     assert "not scored" not in shown
+
+
+def test_show_takes_the_context_of_a_folder_of_scored_files(command, tmp_path):
+    """Without a column context_id: `score` was given the context, and run.json of the folder has it."""
+    (tmp_path / "in").mkdir()
+    for number in (1, 2):
+        text = f"The old man walked to the sea {number}."
+        write_lines(tmp_path / f"in/{number}.jsonl", [{"output_id": f"t{number}", "output": text}])
+    out = tmp_path / "out"
+    score = ("score", tmp_path / "in", "--ladders", "demo/story", "--context-id", "story-04")
+    assert command(*score, "--any-judge", "--out", out).code == 0
+    shown = command("show", "demo/story", "story-04", "--scores", out, "--json").rows
+    assert {each["id"] for ladder in shown for each in ladder["outputs"]} == {"t1", "t2"}
