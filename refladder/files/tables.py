@@ -111,7 +111,7 @@ class Collected(str):
     __slots__ = ("form", "rows", "values")
     form: str
     rows: list[Row]
-    values: list[dict[str, Any]]
+    values: list[dict[str, object]]
 
     def __new__(cls, form: str) -> Self:
         """Make an empty output; it takes the rows of a table that is like a file of the format `form`."""
@@ -119,12 +119,12 @@ class Collected(str):
         kept.form, kept.rows, kept.values = form, [], []
         return kept
 
-    def write(self, row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+    def write(self, row: Row, values: Mapping[str, object] | None = None, /) -> None:
         """Keep a row and its added columns."""
         self.rows.append(row)
         self.values.append(dict(values or {}))
 
-    def whole_rows(self) -> list[dict[str, Any]]:
+    def whole_rows(self) -> list[dict[str, object]]:
         """Return the rows with their added columns."""
         return [row.fields | more for row, more in zip(self.rows, self.values, strict=True)]
 
@@ -255,7 +255,7 @@ def meant_number(text: str) -> str:
     return f"; give {text.replace(',', '.')}" if _COMMA.fullmatch(text.strip()) else ""
 
 
-def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
+def cell_of(fields: Mapping[str, object], column: str, default: Any = None) -> Any:
     """Return the value of a column or, for `scores.clarity`, of a field of an object; None for null, else `default`."""
     if column in fields or "." not in column:
         return fields.get(column, default)
@@ -521,7 +521,7 @@ def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:
 class Write(Protocol):
     """A function that appends a row, with values for the added columns, to a sink."""
 
-    def __call__(self, row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+    def __call__(self, row: Row, values: Mapping[str, object] | None = None, /) -> None:
         """Append the row."""
         ...
 
@@ -597,7 +597,7 @@ def _json_writer(
 ) -> Write:
     """Write rows as JSON lines; `infinite` gets the place of each number that is written as null."""
 
-    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+    def write(row: Row, values: Mapping[str, object] | None = None, /) -> None:
         if not added.keys().isdisjoint(row.fields):
             raise _clash(row, added)
         if row.raw is not None and not ("NaN" in row.raw or "Infinity" in row.raw):
@@ -665,7 +665,7 @@ def _csv_writer(
         text.seek(0)
         text.truncate()
 
-    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+    def write(row: Row, values: Mapping[str, object] | None = None, /) -> None:
         if not header:
             if not added.keys().isdisjoint(row.fields):
                 raise _clash(row, added)
@@ -717,7 +717,7 @@ def _parquet_sink(
 ) -> Iterator[Write]:
     pa, parquet = parquet_library()
     types = {float: pa.float64(), str: pa.string()}
-    buffer: list[dict[str, Any]] = []
+    buffer: list[dict[str, object]] = []
     header = list(columns or ())
     writer: Any = None
 
@@ -741,7 +741,7 @@ def _parquet_sink(
             writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
         buffer.clear()
 
-    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+    def write(row: Row, values: Mapping[str, object] | None = None, /) -> None:
         if not header:
             header.extend(row.fields)
         if not added.keys().isdisjoint(row.fields):
@@ -756,7 +756,7 @@ def _parquet_sink(
     writer.close()
 
 
-def arrow_schema(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> Any:
+def arrow_schema(rows: Sequence[Mapping[str, object]], columns: Iterable[str]) -> Any:
     """Return the Arrow schema of columns with the types of the rows; text for columns without a value."""
     pa, _ = parquet_library()
     found = {

@@ -81,7 +81,11 @@ def _read_dimension(where: str, table: object) -> Dimension:
 
 
 def _check_keys(
-    where: str, table: Mapping[str, Any], *, required: Sequence[str], optional: Sequence[str] = ()
+    where: str,
+    table: Mapping[str, object],
+    *,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
 ) -> None:
     keys = [*required, *optional]
     for key in table:

@@ -48,13 +48,13 @@ _SHOWN = 3
 _OF_A_VERSION = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d)|-latest|:[\w.-]+")
 
 
-def digest(body: Mapping[str, Any]) -> str:
+def digest(body: Mapping[str, object]) -> str:
     """Return the custom_id of a request: the digest of its body."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return digest_of(text, size=16)
 
 
-class Placed(dict[str, Any]):
+class Placed(dict[str, object]):
     """A choice of an answer, with the line that holds it: no key, so that no server can give a place."""
 
     place: str
@@ -65,7 +65,7 @@ class _Found:
     """An answer: its choices, or the refusal that the provider gave; `where` is path:line."""
 
     where: str
-    body: dict[str, Any]
+    body: dict[str, object]
     refusal: Refusal | None = None
     model: str | None = None
 
@@ -107,7 +107,7 @@ class AnswerFiles:
         self._stamps: dict[Path, tuple[int, int]] | None = None
         self._told: set[str] = set()
         self._counted: set[str] = set()
-        self._missing: dict[str, dict[str, Any]] = {}
+        self._missing: dict[str, dict[str, object]] = {}
 
     @property
     def id(self) -> str:
@@ -154,7 +154,7 @@ class AnswerFiles:
             if (self._folder / _OPEN).exists():
                 (self._folder / _OPEN).unlink()
 
-    async def post(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def post(self, _path: str, body: Mapping[str, object]) -> dict[str, object]:
         """Return the answer to a request, if there is one; else raise NotYet."""
         body = {**body, **self._options.extra}
         name = digest(body)
@@ -331,7 +331,7 @@ def _stamp(path: Path) -> tuple[int, int]:
     return state.st_size, state.st_mtime_ns
 
 
-def _answer(line: Mapping[str, Any], where: str) -> _Found | str:
+def _answer(line: Mapping[str, object], where: str) -> _Found | str:
     """Return the answer that a line holds, or why its request has to wait."""
     if "text" in line and "response" not in line:
         texts = line["text"] if isinstance(line["text"], list) else [line["text"]]
@@ -353,7 +353,7 @@ def _answer(line: Mapping[str, Any], where: str) -> _Found | str:
     return _Found(where, body, model=model if isinstance(model, str) else None)
 
 
-def _choice(place: int, text: str) -> dict[str, Any]:
+def _choice(place: int, text: str) -> dict[str, object]:
     return {
         "index": place,
         "message": {"role": "assistant", "content": text},
@@ -385,7 +385,7 @@ def _save(path: Path, lines: Iterable[bytes]) -> None:
             stream.write(line)
 
 
-def _line(name: str, body: Mapping[str, Any]) -> bytes:
+def _line(name: str, body: Mapping[str, object]) -> bytes:
     request = {"custom_id": name, "method": "POST", "url": _PATH, "body": body}
     return json.dumps(request).encode() + b"\n"
 

@@ -190,7 +190,7 @@ class OpenAIBackend(Streaming):
         return f"{self.model} at {self.options.base_url}: {how}"
 
     @property
-    def read_mode(self) -> dict[str, Any] | None:
+    def read_mode(self) -> dict[str, object] | None:
         """Return the mode of reading labels, why no better one is used, and the answers by the model that they name."""
         if self._capabilities is None or self._files is not None:
             return None

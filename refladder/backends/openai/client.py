@@ -58,7 +58,7 @@ _OF_THE_BEGINNING = re.compile(
 # Fewest characters that show a repeated prefix; one letter may be a label.
 _FEWEST_CHARACTERS = 3
 # Fields that keep a model from thinking, by the name that fingerprints show.
-SWITCHES: dict[str, dict[str, Any]] = {
+SWITCHES: dict[str, dict[str, object]] = {
     # vLLM, SGLang: Qwen, GLM.
     "enable_thinking": {"chat_template_kwargs": {"enable_thinking": False}},
     # vLLM, SGLang: DeepSeek, Kimi.
@@ -193,7 +193,7 @@ class Client:
     question: Messages = field(default_factory=lambda: PROBE)
     settling: bool = False
 
-    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def post(self, path: str, body: dict[str, object]) -> dict[str, object]:
         """Post a request, see `Connection.post`."""
         try:
             return await self.server.post(path, body)
@@ -208,7 +208,7 @@ class Client:
         self, messages: Messages, *, most: int, temperature: float, **more: Any
     ) -> list[Any]:
         """Return the choices of one chat answer, at most `most` tokens each."""
-        body: dict[str, Any] = {
+        body: dict[str, object] = {
             "model": self.model,
             "messages": messages,
             self.dialect.length_field: most,
@@ -290,7 +290,7 @@ class Client:
         asked, begun = split_answer(messages)
         messages = begun_answer(asked, begun + label)
         if self.dialect.tokens == "server":
-            body: dict[str, Any] = {
+            body: dict[str, object] = {
                 "model": self.model,
                 "messages": messages,
                 "add_generation_prompt": True,
@@ -400,7 +400,7 @@ def _begins_anew(text: str, begun: str) -> bool:
     return min(len(start), len(word)) >= _FEWEST_CHARACTERS and word.startswith(start[: len(word)])
 
 
-def _choices(answer: dict[str, Any]) -> list[Any]:
+def _choices(answer: dict[str, object]) -> list[Any]:
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Refusal("the answer holds no choices")

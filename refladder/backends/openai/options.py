@@ -80,7 +80,7 @@ class Options:
     # The model's tokenizer, for a server without /tokenize; needs transformers.
     tokenizer: str | None = None
     # Fields of every request, as JSON.
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)
     # Default: REFLADDER_API_KEY, else OPENAI_API_KEY.
     api_key_file: str | None = None
     # A JSON object of texts; default: REFLADDER_HEADERS, the same JSON itself.
@@ -115,7 +115,7 @@ _NUMBERS: dict[str, type[int | float]] = {
 }
 
 
-def read_options(given: Mapping[str, Any]) -> Options:
+def read_options(given: Mapping[str, object]) -> Options:
     """Read options from `KEY=VALUE` texts, or from Python values of the right type."""
     names = [entry.name for entry in fields(Options)]
     values: dict[str, Any] = {"base_url": os.environ.get("OPENAI_BASE_URL") or OPENAI_URL}
