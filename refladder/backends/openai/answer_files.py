@@ -197,13 +197,8 @@ class AnswerFiles:
 
     def _look(self) -> None:
         """Read the files of the folder again if one of them has changed."""
-        paths = sorted(
-            [
-                *self._folder.glob(_NUMBERED),
-                *self._folder.glob("answers*.jsonl"),
-                *self._folder.glob("answers*.jsonl.gz"),
-            ]
-        )
+        patterns = (_NUMBERED, "answers*.jsonl", "answers*.jsonl.gz")
+        paths = sorted(path for pattern in patterns for path in self._folder.glob(pattern))
         stamps = {path: _stamp(path) for path in paths}
         if stamps == self._stamps:
             return
@@ -267,12 +262,9 @@ class AnswerFiles:
 
     def _tell_of(self, numbers: list[int], path: Path, what: str) -> None:
         if numbers:
-            more = (
-                f" (and {plural(len(numbers) - 1, 'more line')} of the file)"
-                if len(numbers) > 1
-                else ""
-            )
-            self._tell(f"{path}:{numbers[0]}: {what}{more}")
+            first, *others = numbers
+            more = f" (and {plural(len(others), 'more line')} of the file)" if others else ""
+            self._tell(f"{path}:{first}: {what}{more}")
 
     def _learn(self, refusal: Refusal) -> None:
         if refusal.status in _REFUSED and "max_completion_tokens" in refusal.reason:
@@ -286,9 +278,8 @@ class AnswerFiles:
         """Write the missing requests that no file holds, and raise AnswersAwaitedError."""
         lines = {name: _line(name, body) for name, body in self._missing.items()}
         fresh = [name for name in lines if name not in self._read.requests]
-        numbers = [
-            int(path.stem[9:]) for path in self._folder.glob(_NUMBERED) if path.stem[9:].isdecimal()
-        ]
+        endings = [path.stem.removeprefix("requests-") for path in self._folder.glob(_NUMBERED)]
+        numbers = [int(ending) for ending in endings if ending.isdecimal()]
         written = []
         parts = _parts(lines[name] for name in fresh)
         for number, part in enumerate(parts, 1 + max(numbers, default=0)):
@@ -300,16 +291,11 @@ class AnswerFiles:
         files = [*sorted(older), *written]
         names = ", ".join(files) if len(files) <= _SHOWN else f"{files[0]} to {files[-1]}"
         failed = [self._read.failed[name] for name in self._missing if name in self._read.failed]
-        again = (
-            f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}"
-            if failed
-            else ""
-        )
-        free = next(
-            path
-            for path in (self._folder / f"answers-{n:04}.jsonl" for n in itertools.count(1))
-            if not path.exists()
-        )
+        again = ""
+        if failed:
+            again = f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}"
+        places = (self._folder / f"answers-{number:04}.jsonl" for number in itertools.count(1))
+        free = next(path for path in places if not path.exists())
         wait = "request waits" if len(self._missing) == 1 else "requests wait"
         raise AnswersAwaitedError(
             f"{len(self._missing):,} {wait} for an answer in {self._folder} ({names}; {len(fresh):,} new){again}; have "
@@ -337,7 +323,10 @@ def _answer(line: Mapping[str, object], where: str) -> _Found | str:
         texts = line["text"] if isinstance(line["text"], list) else [line["text"]]
         if not texts or not all(isinstance(text, str) for text in texts):
             return "text must be a text or a list of texts"
-        choices = [_choice(place, text) for place, text in enumerate(texts)]
+        choices = []
+        for index, text in enumerate(texts):
+            message = {"role": "assistant", "content": text}
+            choices.append({"index": index, "message": message, "finish_reason": "stop"})
         return _Found(where, {"choices": choices})
     status = at(line, "response", "status_code")
     body = at(line, "response", "body")
@@ -351,14 +340,6 @@ def _answer(line: Mapping[str, object], where: str) -> _Found | str:
         return _Found(where, {}, Refusal(reason, status=status))
     model = body.get("model")
     return _Found(where, body, model=model if isinstance(model, str) else None)
-
-
-def _choice(place: int, text: str) -> dict[str, object]:
-    return {
-        "index": place,
-        "message": {"role": "assistant", "content": text},
-        "finish_reason": "stop",
-    }
 
 
 def _placed(choice: Any, place: str) -> Any:

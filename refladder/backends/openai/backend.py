@@ -511,11 +511,8 @@ class Requests(Generic[T]):
         self._hopeless.clear()
 
     def _stop(self) -> NoReturn:
-        rows = (
-            "the only row"
-            if len(self._hopeless) == 1
-            else f"{len(self._hopeless)} rows, one after the other,"
-        )
+        count = len(self._hopeless)
+        rows = "the only row" if count == 1 else f"{count} rows, one after the other,"
         last = self._hopeless[-1][1]
         raise Refusal(
             f"{rows} failed, so the run was stopped: {last.reason}",

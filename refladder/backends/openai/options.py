@@ -25,16 +25,15 @@ MODES = "auto", "exact", "top", "sample"
 FILE = "file:"
 # Modes with one request for each prompt.
 FILE_MODES = "sample", "top"
+_LIMITS = "max_concurrency", "requests_per_minute", "tokens_per_minute"
 _OF_SERVERS = (
-    *(
-        "max_concurrency",
-        "requests_per_minute",
-        "tokens_per_minute",
-        "timeout",
-        "attempts",
-        "patience",
-    ),
-    *("api_key_file", "headers_file", "probe_cache"),
+    *_LIMITS,
+    "timeout",
+    "attempts",
+    "patience",
+    "api_key_file",
+    "headers_file",
+    "probe_cache",
 )
 _CACHE = "endpoints.json"
 _HEADERS = "REFLADDER_HEADERS"
