@@ -170,26 +170,18 @@ def reading_from_verdicts(
     Source: arXiv 2509.05440, Table 2 ("Sample"); arXiv 2307.07889, equation 5.
     """
     counts = Counter(verdict for verdict, _ in verdicts)
-    unparsed = [
-        (count, verdict) for verdict, count in counts.most_common() if isinstance(verdict, str)
-    ]
-    parsed = len(verdicts) - sum(count for count, _ in unparsed)
+    unparsed = Counter(verdict for verdict, _ in verdicts if isinstance(verdict, str))
+    parsed = len(verdicts) - unparsed.total()
     problem = None
     if unparsed:
-        reasons = ", ".join(f"{count} x {reason}" for count, reason in unparsed)
-        example = next(
-            (text[:_SHOWN] for verdict, text in verdicts if isinstance(verdict, str) and text), ""
-        )
-        is_unparsed = bool(example) or any(verdict in (EMPTY, NO_CHOICE) for _, verdict in unparsed)
-        word = UNPARSED if is_unparsed else "missing"
-        problem = f"{len(verdicts) - parsed} of {len(verdicts)} answers {word}: {reasons}"
+        reasons = ", ".join(f"{count} x {reason}" for reason, count in unparsed.most_common())
+        numbers = [n for n, (verdict, _) in enumerate(verdicts) if isinstance(verdict, str)]
+        example = next((verdicts[n][1][:_SHOWN] for n in numbers if verdicts[n][1]), "")
+        place = next((places[n] for n in numbers if n < len(places) and places[n]), None)
+        word = UNPARSED if example or EMPTY in unparsed or NO_CHOICE in unparsed else "missing"
+        problem = f"{unparsed.total()} of {len(verdicts)} answers {word}: {reasons}"
         problem += f", e.g. {example!r}" if example else ""
-        of_unparsed = [
-            place
-            for (verdict, _), place in zip(verdicts, places, strict=False)
-            if place and isinstance(verdict, str)
-        ]
-        problem += f" ({of_unparsed[0]})" if of_unparsed else ""
+        problem += f" ({place})" if place else ""
     if not parsed:
         return LabelReading(reason=problem or "no answers", cut=cut)
     return LabelReading(
@@ -314,24 +306,16 @@ def _leaves_open(text: str, match: re.Match[str], names: Sequence[str]) -> bool:
 
 
 def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
+    pattern = f"(?P<label>{_any_of(names)})"
+    short = _are_numbers(names) or _are_letters(names)
+    if short:
+        pattern = _ANNOUNCED + pattern + ("" if _are_numbers(names) else _AFTER_SHORT)
+    matches = list(re.finditer(pattern, text, re.IGNORECASE))
     if _are_numbers(names):
-        matches = list(
-            re.finditer(_ANNOUNCED + f"(?P<label>{_any_of(names)})", text, re.IGNORECASE)
-        )
         matches = [match for match in matches if _ends_grade(text, match.end(), names)]
-        if not complete and any(match.end() == len(text) for match in matches):
-            return CUT_IN
-    elif _are_letters(names):
-        matches = list(
-            re.finditer(
-                _ANNOUNCED + f"(?P<label>{_any_of(names)}){_AFTER_SHORT}", text, re.IGNORECASE
-            )
-        )
-        if not complete and any(match.end() == len(text) for match in matches):
-            return CUT_IN
-    else:
-        matches = list(re.finditer(f"(?P<label>{_any_of(names)})", text, re.IGNORECASE))
-    distinct = {found.casefold() for found in {match["label"] for match in matches}}
+    if short and not complete and any(match.end() == len(text) for match in matches):
+        return CUT_IN
+    distinct = {match["label"].casefold() for match in matches}
     if not distinct:
         return NO_LABEL
     if len(distinct) > 1:

@@ -22,7 +22,7 @@ import math
 from collections.abc import Mapping  # noqa: TC003  pydantic resolves the annotations at run time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendUnavailableError, DataError, UsageError
@@ -43,7 +43,7 @@ _MASS_SLACK = 1e-6
 class Rule:
     """A rule: which prompts it matches and what it answers. The top of this module describes the fields."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"allow_inf_nan": False}
+    __pydantic_config__: ClassVar[dict[str, object]] = {"allow_inf_nan": False}
     role: str | None = None
     contains: str | Mapping[str, str] | None = None
     text: str | None = None

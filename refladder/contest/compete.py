@@ -11,7 +11,7 @@ import math
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.backends import in_batches, whole
 from refladder.backends.dry_run import DryRunBackend
@@ -80,12 +80,14 @@ _WHY = parse_task_prompt(
 )
 
 
-def spent_before(folder: Path) -> list[dict[str, Any]]:
+def spent_before(folder: Path) -> list[dict[str, object]]:
     """Read what the earlier runs of a contest asked its backends; nothing else of their configuration."""
     path = within(folder / RUN)
     if not path.is_file():
         return []
-    run: dict[str, list[dict[str, Any]]] = parse_json(read_bytes(path), str(path), whole_file=True)
+    run: dict[str, list[dict[str, object]]] = parse_json(
+        read_bytes(path), str(path), whole_file=True
+    )
     return run.get("spent", [])
 
 
@@ -177,7 +179,7 @@ class _Kept:
 
     spec: ContestSpec
     session: Session
-    earlier: Sequence[Mapping[str, Any]]
+    earlier: Sequence[Mapping[str, object]]
     events: Events
 
     def write(self, **more: str) -> None:

@@ -83,7 +83,8 @@ def _line(data: ReviewData, rating: object) -> tuple[Path, dict[str, object]]:
     if not isinstance(rating, dict):
         raise DataError("a rating is a JSON object")
     criterion = _number_of(rating, "criterion", len(data.criteria))
-    dimension = list(data.criteria)[criterion]
+    scale = data.scales[criterion]
+    dimension = scale.name
     rater: Any = rating.get("rater")
     named = isinstance(rater, str) and rater.strip() and rater.isprintable()
     if not named or len(rater) > _LONGEST:
@@ -91,7 +92,6 @@ def _line(data: ReviewData, rating: object) -> tuple[Path, dict[str, object]]:
     if "text" in rating:
         text = data.texts[_number_of(rating, "text", len(data.texts))]
         value: Any = rating.get("value")
-        scale = data.scales[criterion]
         if type(value) not in (int, float) or not math.isfinite(value):
             raise DataError(f"a grade must be a number, found {value!r:.60}")
         if not scale.low <= value <= scale.high:

@@ -255,7 +255,10 @@ def _scored(
     folder = _folder_of_run(path, record.out)
     judgments = folder / (record.judgments or f"{path.absolute()}.judgments.jsonl")
     run, read = _judgments(judgments, allowed, warned)
-    ladders = _ladders(_name_in(folder, record.ladders), run, allowed, warned)
+    name = record.ladders
+    if name is not None and (folder / name).is_dir():
+        name = str(folder / name)
+    ladders = _ladders(name, run, allowed, warned)
     if ladders is not None:
         for context, prompt in contexts.items():
             if not prompt and context in ladders.contexts:
@@ -362,11 +365,6 @@ def _folder_of_run(path: Path, out: object) -> Path:
     if parts and not Path(str(out)).is_absolute() and whole.parts[-len(parts) :] == parts:
         return Path(*whole.parts[: -len(parts)])
     return whole.parent
-
-
-def _name_in(folder: Path, name: str | None) -> str | None:
-    """Return the name of a ladder set, as a path if it is a folder beside the run."""
-    return str(folder / name) if name is not None and (folder / name).is_dir() else name
 
 
 def _judgments(

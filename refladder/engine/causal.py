@@ -37,7 +37,7 @@ from refladder.engine.trie import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from refladder.arrays import FloatArray
 
@@ -240,21 +240,25 @@ class Causal:
             return in_parts()
         return logprobs
 
-    def _blocks(self, segment: Segment) -> dict[str, Any]:
+    def _blocks(self, segment: Segment) -> Mapping[str, object]:
         device = self.model.device
         blocks = {"blocks": block_sparse.blocks_of(segment, device)}
         if self.window is not None and int(segment.positions.max()) >= self.window:
             blocks["window_blocks"] = block_sparse.blocks_of(segment, device, self.window)
         return blocks
 
-    def _parts(self, segment: Segment) -> dict[str, Any]:
+    def _parts(self, segment: Segment) -> Mapping[str, object]:
         parts = {"parts": attention.parts_of(segment, self._mask_dtype)}
         if self.window is not None and int(segment.positions.max()) >= self.window:
             parts["window_parts"] = attention.parts_of(segment, self._mask_dtype, self.window)
         return parts
 
     def _over_tree(
-        self, root: Node, reads: int, visibility: Callable[[Segment], dict[str, Any]], most: int
+        self,
+        root: Node,
+        reads: int,
+        visibility: Callable[[Segment], Mapping[str, object]],
+        most: int,
     ) -> FloatArray:
         """Run a tree with one cache; `visibility` returns the arguments that show each token its ancestors."""
         from transformers.cache_utils import DynamicCache
@@ -362,7 +366,7 @@ class Causal:
                 logprobs[members] = selected.double().cpu().numpy()
         return logprobs
 
-    def _mask(self, segment: Segment) -> dict[str, Any]:
+    def _mask(self, segment: Segment) -> Mapping[str, object]:
         """Return an additive mask of what each token sees; no mask if the model's own has the same effect."""
         import torch
 

@@ -148,11 +148,8 @@ def windowed(
             clear_spans.append(Span(first, last, clear, key_last))
         if near < clear:
             seeing = np.flatnonzero(inside < keys[clear - 1] + window)
-            bands += (
-                [Span(first + int(seeing[0]), first + int(seeing[-1]) + 1, near, clear)]
-                if seeing.size
-                else []
-            )
+            if seeing.size:
+                bands.append(Span(first + int(seeing[0]), first + int(seeing[-1]) + 1, near, clear))
     return Partition(runs, narrowed, clear_spans, bands)
 
 

@@ -252,7 +252,7 @@ def in_float32(model: Any) -> Iterator[None]:
     # Parameters in use, each with its half-precision numbers.
     stored: dict[int, tuple[Any, Any]] = {}
 
-    def enter(module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+    def enter(module: Any, arguments: tuple[Any, ...], named: dict[str, object]) -> tuple[Any, Any]:
         for parameter in module.parameters(recurse=False):
             if _is_half(parameter):
                 stored[id(parameter)] = (parameter, parameter.data)

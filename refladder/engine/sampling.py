@@ -136,7 +136,7 @@ def generate_batch(
     has_encoder = model.config.is_encoder_decoder
     count = len(prompts)
     width = max(map(len, prompts))
-    states: dict[str, Any] = {}
+    states: dict[str, object] = {}
     for module in model.modules():
         # Qwen-VL keeps those of its last batch.
         if getattr(module, "rope_deltas", None) is not None:
@@ -174,7 +174,7 @@ def generate_batch(
 
 def _cache_states(
     model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the cache of a causal model after all but the last token of each prompt, padded on the left."""
     import torch
     from transformers.cache_utils import DynamicCache
@@ -209,7 +209,7 @@ def reused_tokens(prompts: Sequence[Sequence[int]]) -> list[int]:
 
 def _encoder_states(
     model: Any, prompts: Sequence[Sequence[int]], width: int, rows: int
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the encoder's output for each prompt alone, padded on the right."""
     import torch
     from transformers.modeling_outputs import BaseModelOutput

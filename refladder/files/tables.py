@@ -111,7 +111,7 @@ class Collected(str):
     __slots__ = ("form", "rows", "values")
     form: str
     rows: list[Row]
-    values: list[dict[str, Any]]
+    values: list[dict[str, object]]
 
     def __new__(cls, form: str) -> Self:
         """Make an empty output; it takes the rows of a table that is like a file of the format `form`."""
@@ -119,12 +119,12 @@ class Collected(str):
         kept.form, kept.rows, kept.values = form, [], []
         return kept
 
-    def write(self, row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+    def write(self, row: Row, values: Mapping[str, object] | None = None, /) -> None:
         """Keep a row and its added columns."""
         self.rows.append(row)
         self.values.append(dict(values or {}))
 
-    def whole_rows(self) -> list[dict[str, Any]]:
+    def whole_rows(self) -> list[dict[str, object]]:
         """Return the rows with their added columns."""
         return [row.fields | more for row, more in zip(self.rows, self.values, strict=True)]
 
@@ -152,17 +152,14 @@ def table_files(path: str) -> list[str]:
         return [path]
     if is_glob(path):
         # Path.glob takes no absolute pattern.
-        matches = list_urls(path) if is_url(path) else glob.glob(path, recursive=True)  # noqa: PTH207
-        files = [file for file in matches if is_url(path) or Path(file).is_file()]
+        files = list_urls(path) if is_url(path) else glob.glob(path, recursive=True)  # noqa: PTH207
     elif (scored := finished_files(path)) is not None:
         return [open_folder(path).path_of(file.name) for file in scored]
     else:
-        found = (
-            list_urls(path)
-            if is_url(path)
-            else [str(file) for file in Path(path).iterdir() if file.is_file()]
-        )
+        found = list_urls(path) if is_url(path) else map(str, Path(path).iterdir())
         files = list(filter(form_by_name, found))
+    if not is_url(path):
+        files = [file for file in files if Path(file).is_file()]
     files = sorted(file for file in files if not Path(file).name.startswith("."))
     if not files:
         raise DataError(
@@ -255,7 +252,7 @@ def meant_number(text: str) -> str:
     return f"; give {text.replace(',', '.')}" if _COMMA.fullmatch(text.strip()) else ""
 
 
-def cell_of(fields: Mapping[str, Any], column: str, default: Any = None) -> Any:
+def cell_of(fields: Mapping[str, object], column: str, default: Any = None) -> Any:
     """Return the value of a column or, for `scores.clarity`, of a field of an object; None for null, else `default`."""
     if column in fields or "." not in column:
         return fields.get(column, default)
@@ -488,19 +485,16 @@ def open_parquet(path: str) -> Any:
     pa, parquet = parquet_library()
     try:
         file = parquet.ParquetFile(open_url(path) if is_url(path) else path)
-        # Decoded here.
+        # Names are decoded here, so that bytes that are no text fail at the start.
         _ = file.schema_arrow.names
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file") from error
     except _damaged(pa) as error:
         raise DataError(f"{path}: not a Parquet file ({error})") from error
-    if any(
-        group.total_byte_size > streams.LONGEST_LINE * max(1, group.num_rows) for group in groups
-    ):
-        raise DataError(
-            f"{path}: rows of more than {streams.LONGEST_LINE:,} bytes; shorten their texts"
-        )
+    limit = streams.LONGEST_LINE
+    if any(group.total_byte_size > limit * max(1, group.num_rows) for group in groups):
+        raise DataError(f"{path}: rows of more than {limit:,} bytes; shorten their texts")
     return file
 
 
@@ -521,7 +515,7 @@ def _parquet_rows(path: str, file: Any, pa: Any) -> Iterator[Row]:
 class Write(Protocol):
     """A function that appends a row, with values for the added columns, to a sink."""
 
-    def __call__(self, row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+    def __call__(self, row: Row, values: Mapping[str, object] | None = None, /) -> None:
         """Append the row."""
 
 
@@ -585,10 +579,13 @@ def open_sink(
             write_run(path, record)
 
 
-def _clash(row: Row, added: Mapping[str, type]) -> UsageError:
-    """Return the error for a row that has one of the added columns already."""
-    column = min(set(row.fields) & set(added))
-    return UsageError(f"{row.where}: column {column!r} already exists; rename or remove it first")
+def _check_added(row: Row, added: Mapping[str, type]) -> None:
+    """Refuse a row that has one of the added columns already."""
+    if not added.keys().isdisjoint(row.fields):
+        column = min(row.fields.keys() & added.keys())
+        raise UsageError(
+            f"{row.where}: column {column!r} already exists; rename or remove it first"
+        )
 
 
 def _json_writer(
@@ -596,9 +593,8 @@ def _json_writer(
 ) -> Write:
     """Write rows as JSON lines; `infinite` gets the place of each number that is written as null."""
 
-    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
-        if not added.keys().isdisjoint(row.fields):
-            raise _clash(row, added)
+    def write(row: Row, values: Mapping[str, object] | None = None, /) -> None:
+        _check_added(row, added)
         if row.raw is not None and not ("NaN" in row.raw or "Infinity" in row.raw):
             if not values:
                 stream.write((row.raw if row.raw.endswith("\n") else row.raw + "\n").encode())
@@ -613,13 +609,10 @@ def _json_writer(
         try:
             line = encode(fields)
         except ValueError:
-            # A number that JSON has not.
-            line = encode(
-                {
-                    name: _finite(value, f"{row.where}, column {name!r}", infinite)
-                    for name, value in fields.items()
-                }
-            )
+            # JSON has neither NaN nor Infinity.
+            for name, value in fields.items():
+                fields[name] = _finite(value, f"{row.where}, column {name!r}", infinite)
+            line = encode(fields)
         # Half a surrogate pair stays a JSON escape.
         stream.write(line.encode("utf-8", "backslashreplace") + b"\n")
 
@@ -633,11 +626,9 @@ def _finite(value: object, where: str, infinite: list[str]) -> object:
         return None
     if isinstance(value, dict):
         return {key: _finite(each, where, infinite) for key, each in value.items()}
-    return (
-        [_finite(each, where, infinite) for each in value]
-        if isinstance(value, list | tuple)
-        else value
-    )
+    if isinstance(value, list | tuple):
+        return [_finite(each, where, infinite) for each in value]
+    return value
 
 
 def _csv_writer(
@@ -664,22 +655,17 @@ def _csv_writer(
         text.seek(0)
         text.truncate()
 
-    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+    def write(row: Row, values: Mapping[str, object] | None = None, /) -> None:
         if not header:
-            if not added.keys().isdisjoint(row.fields):
-                raise _clash(row, added)
+            _check_added(row, added)
             header.extend(row.fields)
             put(row.where, [*header, *added])
         _same_columns(row, header)
-        additions = values or {}
-        put(
-            row.where,
-            [*(row.fields[name] for name in header), *(additions.get(name) for name in added)],
-        )
+        whole = {**row.fields, **dict.fromkeys(added), **(values or {})}
+        put(row.where, [whole[name] for name in (*header, *added)])
 
     if columns is not None and (header or added):
-        if not added.keys().isdisjoint(header):
-            raise _clash(Row("the header", dict.fromkeys(header)), added)
+        _check_added(Row("the header", dict.fromkeys(header)), added)
         put("the header", [*header, *added])
     return write
 
@@ -716,7 +702,7 @@ def _parquet_sink(
 ) -> Iterator[Write]:
     pa, parquet = parquet_library()
     types = {float: pa.float64(), str: pa.string()}
-    buffer: list[dict[str, Any]] = []
+    buffer: list[dict[str, object]] = []
     header = list(columns or ())
     writer: Any = None
 
@@ -740,11 +726,10 @@ def _parquet_sink(
             writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
         buffer.clear()
 
-    def write(row: Row, values: Mapping[str, Any] | None = None, /) -> None:
+    def write(row: Row, values: Mapping[str, object] | None = None, /) -> None:
         if not header:
             header.extend(row.fields)
-        if not added.keys().isdisjoint(row.fields):
-            raise _clash(row, added)
+        _check_added(row, added)
         _same_columns(row, header)
         buffer.append({**row.fields, **(values or {})})
         if len(buffer) >= _BATCH:
@@ -755,14 +740,11 @@ def _parquet_sink(
     writer.close()
 
 
-def arrow_schema(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> Any:
+def arrow_schema(rows: Sequence[Mapping[str, object]], columns: Iterable[str]) -> Any:
     """Return the Arrow schema of columns with the types of the rows; text for columns without a value."""
     pa, _ = parquet_library()
-    found = {
-        field.name: field.type
-        for field in pa.Table.from_pylist(rows).schema
-        if not pa.types.is_null(field.type)
-    }
+    schema = pa.Table.from_pylist(rows).schema
+    found = {field.name: field.type for field in schema if not pa.types.is_null(field.type)}
     return pa.schema([(name, found.get(name, "string")) for name in columns])
 
 

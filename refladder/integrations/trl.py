@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
 
     # A text, or the messages of a conversation.
-    Completion = str | Sequence[dict[str, Any]]
+    Completion = str | Sequence[dict[str, object]]
 
 
 def reward(

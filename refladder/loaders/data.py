@@ -55,7 +55,7 @@ class Data:
     dimensions: Sequence[str | Dimension] = ()
     columns: Mapping[str, str] | None = None
     source: str | Path | None = None
-    options: Mapping[str, Any] | None = None
+    options: Mapping[str, object] | None = None
     path: str | Path | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:

@@ -64,11 +64,7 @@ def _read_dimension(where: str, table: object) -> Dimension:
         key: table.get(key, default) for key, default in (("low", 1.0), ("high", 5.0))
     }
     for key, value in ends.items():
-        if (
-            isinstance(value, bool)
-            or not isinstance(value, (int, float))
-            or not math.isfinite(value)
-        ):
+        if type(value) not in (int, float) or not math.isfinite(value):
             raise DataError(f"{where}: {key} must be a finite number, found {value!r}")
     if not ends["low"] < ends["high"]:
         raise DataError(f"{where}: low must be below high, found {ends['low']} and {ends['high']}")
@@ -81,7 +77,11 @@ def _read_dimension(where: str, table: object) -> Dimension:
 
 
 def _check_keys(
-    where: str, table: Mapping[str, Any], *, required: Sequence[str], optional: Sequence[str] = ()
+    where: str,
+    table: Mapping[str, object],
+    *,
+    required: Sequence[str],
+    optional: Sequence[str] = (),
 ) -> None:
     keys = [*required, *optional]
     for key in table:

@@ -208,13 +208,13 @@ def _read_source(source: Path | str) -> Iterator[Row]:
 
 def _with_all_columns(rows: Sequence[Row]) -> Row:
     """Return a row at the position of the first one with the columns of all rows: JSON lines may leave out columns."""
-    fields: dict[str, Any] = {}
+    fields: dict[str, object] = {}
     for row in rows:
         _merge(fields, row.fields)
     return Row(rows[0].where, fields)
 
 
-def _merge(fields: dict[str, Any], more: Mapping[str, Any]) -> None:
+def _merge(fields: dict[str, Any], more: Mapping[str, object]) -> None:
     """Add the columns of a row, and the fields of objects in them, with the value None."""
     for column, value in more.items():
         if isinstance(value, dict):

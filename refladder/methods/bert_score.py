@@ -112,7 +112,7 @@ def encoder_of(model: Any) -> Any:
 def _embed(
     reader: Reader, texts: Sequence[str], layer: int
 ) -> tuple[list[tuple[FloatArray, FloatArray]], int]:
-    def states(model: Any, arguments: dict[str, Any]) -> Any:
+    def states(model: Any, arguments: dict[str, object]) -> Any:
         return encoder_of(model)(**arguments, output_hidden_states=True).hidden_states[layer]
 
     tokenizer, model = reader.opened.tokenizer, reader.opened.model

@@ -6,7 +6,7 @@ import itertools
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError, option
 from refladder.files.locks import locked
@@ -123,7 +123,7 @@ def run(
 
 def _counted(
     report: ScoreReport, added: Mapping[str, type], item: Item, estimate: float | None
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Count a row, and return its added columns; the note says why it has no estimate."""
     column, note, _ = added
     reason = None

@@ -189,6 +189,7 @@ def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_pa
     )
     data = read_run(path)
     assert list(data.criteria) == ["clarity"]
+    assert data.pool["rows"] == [{"prompt": None}]
     # negative scores stay negative
     assert list(columns_of(data).values()) == [[-2.5], [2], [1]]
     assert data.key["warnings"] == ["1 row without a text: not shown."]

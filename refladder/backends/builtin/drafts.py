@@ -230,12 +230,8 @@ def _reply(context: str, background: str, random: random.Random) -> str:
 
 def _extend(context: str, count: int, random: random.Random) -> str:
     """Return the idea of the context, continued with stock sentences."""
-    stock = random.sample(STOCK, count)
-    return (
-        " ".join([_finish(shorten(context, 60)), *stock])
-        if split_words(context)
-        else " ".join(stock)
-    )
+    idea = [_finish(shorten(context, 60))] if split_words(context) else []
+    return " ".join([*idea, *random.sample(STOCK, count)])
 
 
 def write_worst(context: str, background: str, random: random.Random, worth: Worth) -> str:
@@ -263,11 +259,9 @@ def write_between(lower: str, higher: str, random: random.Random, worth: Worth) 
             if distance < near:
                 break
             value = worth(draft)
-            off = (
-                abs(value - middle)
-                if min(low, high) < value < max(low, high)
-                else gap + abs(value - middle)
-            )
+            off = abs(value - middle)
+            if not min(low, high) < value < max(low, high):
+                off += gap
             if off < distance and _plain(draft) not in taken:
                 best, distance = draft, off
     return best

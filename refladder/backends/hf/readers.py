@@ -98,7 +98,7 @@ class Reader:
         return Encoded(filled(frame, start, second), types, len(first) > most)
 
     def run(
-        self, rows: Sequence[Encoded], outputs: Callable[[Any, dict[str, Any]], Any]
+        self, rows: Sequence[Encoded], outputs: Callable[[Any, dict[str, object]], Any]
     ) -> list[FloatArray]:
         """Run the model on each row: an array for each, whose axis of tokens may be padded at its end."""
         if not rows:
@@ -111,7 +111,7 @@ class Reader:
         )
 
     def _in_batches(
-        self, rows: Sequence[Encoded], outputs: Callable[[Any, dict[str, Any]], Any], most: int
+        self, rows: Sequence[Encoded], outputs: Callable[[Any, dict[str, object]], Any], most: int
     ) -> list[FloatArray]:
         import torch
 

@@ -14,7 +14,7 @@ from refladder.errors import BackendUnavailableError, UsageError, option
 from refladder.records import LabelReading, digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 log = logging.getLogger(__name__)
 
@@ -281,12 +281,12 @@ class Tokens:
                 f"templates of your own ({option('prompts')})"
             )
 
-    def _chat(self, messages: list[dict[str, Any]], *, start_answer: bool) -> str:
+    def _chat(self, messages: Sequence[Mapping[str, object]], *, start_answer: bool) -> str:
         self.check_template()
         return self._rendered_as(bool(self._in_parts), messages, start_answer=start_answer)
 
     def _rendered_as(
-        self, in_parts: bool, messages: list[dict[str, Any]], *, start_answer: bool
+        self, in_parts: bool, messages: Sequence[Mapping[str, object]], *, start_answer: bool
     ) -> str:
         template = self._template or ""
         if in_parts:

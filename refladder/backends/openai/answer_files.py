@@ -48,13 +48,13 @@ _SHOWN = 3
 _OF_A_VERSION = re.compile(r"[-@](\d{8}|\d{4}-\d\d-\d\d)|-latest|:[\w.-]+")
 
 
-def digest(body: Mapping[str, Any]) -> str:
+def digest(body: Mapping[str, object]) -> str:
     """Return the custom_id of a request: the digest of its body."""
     text = json.dumps(body, sort_keys=True, separators=(",", ":"))
     return digest_of(text, size=16)
 
 
-class Placed(dict[str, Any]):
+class Placed(dict[str, object]):
     """A choice of an answer, with the line that holds it: no key, so that no server can give a place."""
 
     place: str
@@ -65,7 +65,7 @@ class _Found:
     """An answer: its choices, or the refusal that the provider gave; `where` is path:line."""
 
     where: str
-    body: dict[str, Any]
+    body: dict[str, object]
     refusal: Refusal | None = None
     model: str | None = None
 
@@ -107,7 +107,7 @@ class AnswerFiles:
         self._stamps: dict[Path, tuple[int, int]] | None = None
         self._told: set[str] = set()
         self._counted: set[str] = set()
-        self._missing: dict[str, dict[str, Any]] = {}
+        self._missing: dict[str, dict[str, object]] = {}
 
     @property
     def id(self) -> str:
@@ -154,7 +154,7 @@ class AnswerFiles:
             if (self._folder / _OPEN).exists():
                 (self._folder / _OPEN).unlink()
 
-    async def post(self, _path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def post(self, _path: str, body: Mapping[str, object]) -> dict[str, object]:
         """Return the answer to a request, if there is one; else raise NotYet."""
         body = {**body, **self._options.extra}
         name = digest(body)
@@ -197,13 +197,8 @@ class AnswerFiles:
 
     def _look(self) -> None:
         """Read the files of the folder again if one of them has changed."""
-        paths = sorted(
-            [
-                *self._folder.glob(_NUMBERED),
-                *self._folder.glob("answers*.jsonl"),
-                *self._folder.glob("answers*.jsonl.gz"),
-            ]
-        )
+        patterns = (_NUMBERED, "answers*.jsonl", "answers*.jsonl.gz")
+        paths = sorted(path for pattern in patterns for path in self._folder.glob(pattern))
         stamps = {path: _stamp(path) for path in paths}
         if stamps == self._stamps:
             return
@@ -267,12 +262,9 @@ class AnswerFiles:
 
     def _tell_of(self, numbers: list[int], path: Path, what: str) -> None:
         if numbers:
-            more = (
-                f" (and {plural(len(numbers) - 1, 'more line')} of the file)"
-                if len(numbers) > 1
-                else ""
-            )
-            self._tell(f"{path}:{numbers[0]}: {what}{more}")
+            first, *others = numbers
+            more = f" (and {plural(len(others), 'more line')} of the file)" if others else ""
+            self._tell(f"{path}:{first}: {what}{more}")
 
     def _learn(self, refusal: Refusal) -> None:
         if refusal.status in _REFUSED and "max_completion_tokens" in refusal.reason:
@@ -286,9 +278,8 @@ class AnswerFiles:
         """Write the missing requests that no file holds, and raise AnswersAwaitedError."""
         lines = {name: _line(name, body) for name, body in self._missing.items()}
         fresh = [name for name in lines if name not in self._read.requests]
-        numbers = [
-            int(path.stem[9:]) for path in self._folder.glob(_NUMBERED) if path.stem[9:].isdecimal()
-        ]
+        endings = [path.stem.removeprefix("requests-") for path in self._folder.glob(_NUMBERED)]
+        numbers = [int(ending) for ending in endings if ending.isdecimal()]
         written = []
         parts = _parts(lines[name] for name in fresh)
         for number, part in enumerate(parts, 1 + max(numbers, default=0)):
@@ -300,16 +291,11 @@ class AnswerFiles:
         files = [*sorted(older), *written]
         names = ", ".join(files) if len(files) <= _SHOWN else f"{files[0]} to {files[-1]}"
         failed = [self._read.failed[name] for name in self._missing if name in self._read.failed]
-        again = (
-            f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}"
-            if failed
-            else ""
-        )
-        free = next(
-            path
-            for path in (self._folder / f"answers-{n:04}.jsonl" for n in itertools.count(1))
-            if not path.exists()
-        )
+        again = ""
+        if failed:
+            again = f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}"
+        places = (self._folder / f"answers-{number:04}.jsonl" for number in itertools.count(1))
+        free = next(path for path in places if not path.exists())
         wait = "request waits" if len(self._missing) == 1 else "requests wait"
         raise AnswersAwaitedError(
             f"{len(self._missing):,} {wait} for an answer in {self._folder} ({names}; {len(fresh):,} new){again}; have "
@@ -331,13 +317,16 @@ def _stamp(path: Path) -> tuple[int, int]:
     return state.st_size, state.st_mtime_ns
 
 
-def _answer(line: Mapping[str, Any], where: str) -> _Found | str:
+def _answer(line: Mapping[str, object], where: str) -> _Found | str:
     """Return the answer that a line holds, or why its request has to wait."""
     if "text" in line and "response" not in line:
         texts = line["text"] if isinstance(line["text"], list) else [line["text"]]
         if not texts or not all(isinstance(text, str) for text in texts):
             return "text must be a text or a list of texts"
-        choices = [_choice(place, text) for place, text in enumerate(texts)]
+        choices = []
+        for index, text in enumerate(texts):
+            message = {"role": "assistant", "content": text}
+            choices.append({"index": index, "message": message, "finish_reason": "stop"})
         return _Found(where, {"choices": choices})
     status = at(line, "response", "status_code")
     body = at(line, "response", "body")
@@ -351,14 +340,6 @@ def _answer(line: Mapping[str, Any], where: str) -> _Found | str:
         return _Found(where, {}, Refusal(reason, status=status))
     model = body.get("model")
     return _Found(where, body, model=model if isinstance(model, str) else None)
-
-
-def _choice(place: int, text: str) -> dict[str, Any]:
-    return {
-        "index": place,
-        "message": {"role": "assistant", "content": text},
-        "finish_reason": "stop",
-    }
 
 
 def _placed(choice: Any, place: str) -> Any:
@@ -385,7 +366,7 @@ def _save(path: Path, lines: Iterable[bytes]) -> None:
             stream.write(line)
 
 
-def _line(name: str, body: Mapping[str, Any]) -> bytes:
+def _line(name: str, body: Mapping[str, object]) -> bytes:
     request = {"custom_id": name, "method": "POST", "url": _PATH, "body": body}
     return json.dumps(request).encode() + b"\n"
 

@@ -190,7 +190,7 @@ class OpenAIBackend(Streaming):
         return f"{self.model} at {self.options.base_url}: {how}"
 
     @property
-    def read_mode(self) -> dict[str, Any] | None:
+    def read_mode(self) -> dict[str, object] | None:
         """Return the mode of reading labels, why no better one is used, and the answers by the model that they name."""
         if self._capabilities is None or self._files is not None:
             return None
@@ -511,11 +511,8 @@ class Requests(Generic[T]):
         self._hopeless.clear()
 
     def _stop(self) -> NoReturn:
-        rows = (
-            "the only row"
-            if len(self._hopeless) == 1
-            else f"{len(self._hopeless)} rows, one after the other,"
-        )
+        count = len(self._hopeless)
+        rows = "the only row" if count == 1 else f"{count} rows, one after the other,"
         last = self._hopeless[-1][1]
         raise Refusal(
             f"{rows} failed, so the run was stopped: {last.reason}",

@@ -58,7 +58,7 @@ _OF_THE_BEGINNING = re.compile(
 # Fewest characters that show a repeated prefix; one letter may be a label.
 _FEWEST_CHARACTERS = 3
 # Fields that keep a model from thinking, by the name that fingerprints show.
-SWITCHES: dict[str, dict[str, Any]] = {
+SWITCHES: dict[str, dict[str, object]] = {
     # vLLM, SGLang: Qwen, GLM.
     "enable_thinking": {"chat_template_kwargs": {"enable_thinking": False}},
     # vLLM, SGLang: DeepSeek, Kimi.
@@ -167,11 +167,9 @@ def begun_answer(messages: Messages, text: str) -> Messages:
 
 def split_answer(messages: Messages) -> tuple[Messages, str]:
     """Return messages without the beginning of the answer, and that beginning."""
-    return (
-        (messages[:-1], messages[-1]["content"])
-        if messages[-1]["role"] == "assistant"
-        else (messages, "")
-    )
+    if messages[-1]["role"] != "assistant":
+        return messages, ""
+    return messages[:-1], messages[-1]["content"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -193,7 +191,7 @@ class Client:
     question: Messages = field(default_factory=lambda: PROBE)
     settling: bool = False
 
-    async def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+    async def post(self, path: str, body: dict[str, object]) -> dict[str, object]:
         """Post a request, see `Connection.post`."""
         try:
             return await self.server.post(path, body)
@@ -208,7 +206,7 @@ class Client:
         self, messages: Messages, *, most: int, temperature: float, **more: Any
     ) -> list[Any]:
         """Return the choices of one chat answer, at most `most` tokens each."""
-        body: dict[str, Any] = {
+        body: dict[str, object] = {
             "model": self.model,
             "messages": messages,
             self.dialect.length_field: most,
@@ -222,24 +220,23 @@ class Client:
         begun = split_answer(messages)[1]
         if begun:
             body |= _CONTINUE
-        # The server was seen to continue an answer.
-        known = begun and not self.settling
         try:
             choices = _choices(await self.post("/chat/completions", body))
         except Refusal as refusal:
-            if known and refusal.status in (400, 422) and _OF_THE_BEGINNING.search(refusal.reason):
+            # After the handshake, the server was seen to continue an answer.
+            known = begun and not self.settling and refusal.status in (400, 422)
+            if known and _OF_THE_BEGINNING.search(refusal.reason):
                 raise changed(NOT_CONTINUED) from None
             raise
         _check_number(choices, more.get("n", 1))
-        if (
-            self.dialect.switch
-            and not self.settling
-            and any(parse_answer(choice).thought for choice in choices)
-        ):
-            switch = self.dialect.switch
+        switch = self.dialect.switch
+        if self.settling or not (switch or begun):
+            return choices
+        answers = [parse_answer(choice) for choice in choices]
+        if switch and any(answer.thought for answer in answers):
             reason = f"the model thinks again before it answers, though the handshake switched that off ({switch})"
             raise changed(reason)
-        if known and any(_begins_anew(parse_answer(choice).text, begun) for choice in choices):
+        if begun and any(_begins_anew(answer.text, begun) for answer in answers):
             raise changed(NOT_CONTINUED)
         return choices
 
@@ -258,11 +255,8 @@ class Client:
     @property
     def root(self) -> str:
         """Return the address of paths that OpenAI's interface does not have: usually without `/v1`."""
-        return (
-            self.options.address
-            if self.dialect.under_base
-            else self.options.address.removesuffix("/v1")
-        )
+        address = self.options.address
+        return address if self.dialect.under_base else address.removesuffix("/v1")
 
     async def rendered(self, messages: Messages) -> str:
         """Return the prompt rendered by the chat template, with the beginning of the answer."""
@@ -290,7 +284,7 @@ class Client:
         asked, begun = split_answer(messages)
         messages = begun_answer(asked, begun + label)
         if self.dialect.tokens == "server":
-            body: dict[str, Any] = {
+            body: dict[str, object] = {
                 "model": self.model,
                 "messages": messages,
                 "add_generation_prompt": True,
@@ -400,18 +394,16 @@ def _begins_anew(text: str, begun: str) -> bool:
     return min(len(start), len(word)) >= _FEWEST_CHARACTERS and word.startswith(start[: len(word)])
 
 
-def _choices(answer: dict[str, Any]) -> list[Any]:
+def _choices(answer: dict[str, object]) -> list[Any]:
     choices = answer.get("choices")
     if not isinstance(choices, list) or not choices:
         raise Refusal("the answer holds no choices")
-    return [
-        choice for number, choice in enumerate(choices) if not _is_copy(choice, choices[:number])
-    ]
-
-
-def _is_copy(choice: Any, earlier: Sequence[Any]) -> bool:
-    """Return whether a choice was sent again with its index; without an index, equal choices are equal answers."""
-    return at(choice, "index") is not None and choice in earlier
+    kept: list[Any] = []
+    for choice in choices:
+        # A choice may be sent again with its index; without an index, equal choices are equal answers.
+        if at(choice, "index") is None or choice not in kept:
+            kept.append(choice)
+    return kept
 
 
 def _check_number(choices: Sequence[Any], most: int) -> None:

@@ -136,12 +136,12 @@ class Connection:
         if self._options.base_url.startswith("https:"):
             await asyncio.sleep(_TLS_CLOSING)
 
-    async def post(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
+    async def post(self, path: str, body: Mapping[str, object]) -> dict[str, object]:
         """Return the JSON object that answers a request with the option `extra`; Refusal if it fails for good."""
         body = {**body, **self._options.extra}
         tokens = self._estimate(body)
 
-        async def once() -> tuple[dict[str, Any], float]:
+        async def once() -> tuple[dict[str, object], float]:
             content, headers = await self._exchange("POST", path, _JSON_TEXT(body).encode())
             pause = pause_in(headers, throttled=False)
             if pause is not None:
@@ -298,7 +298,7 @@ class Connection:
         )
         return self._single_use if first else self._session
 
-    def _object(self, content: bytes, kind: str, *, listed: bool = False) -> dict[str, Any]:
+    def _object(self, content: bytes, kind: str, *, listed: bool = False) -> dict[str, object]:
         """Return the JSON object of an answer; a list, if one is expected, under the key `data`."""
         expected = "a JSON object"
         try:

@@ -133,7 +133,7 @@ def at(value: Any, *path: str | int) -> Any:
     return value
 
 
-def rows_at(value: Any, *path: str | int) -> list[dict[str, Any]]:
+def rows_at(value: Any, *path: str | int) -> list[dict[str, object]]:
     """Return the objects of the list at a path."""
     found = at(value, *path)
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []

@@ -83,14 +83,10 @@ async def shows_switch(client: Client) -> bool:
     return await client.ids(PROBE) != await without.ids(PROBE)
 
 
-async def _check_switch(client: Client) -> None:
-    if not await shows_switch(client):
-        raise Refusal(f"its prompts are the same with and without {client.dialect.switch}")
-
-
 async def find_exact(client: Client, capabilities: Capabilities) -> Capabilities:
     """Find the first variant that returns true values; Refusal if none does."""
-    await _check_switch(client)
+    if not await shows_switch(client):
+        raise Refusal(f"its prompts are the same with and without {client.dialect.switch}")
     text, logprob = await _first_token(client)
     try:
         labels = await client.label_ids(PROBE_LABELS)
@@ -273,13 +269,12 @@ async def _by_score(
     for value in itertools.chain(*rows):
         if type(value) not in {int, float} or not 0 < value <= 1 + 1e-3:
             raise Refusal("/score gave what are no probabilities")
-    logs = (dict(zip(every, map(_capped_log, row), strict=True)) for row in rows)
-    return [{beginning: next(logs) for beginning in wanted} for _ in bases]
-
-
-def _capped_log(probability: float) -> float:
-    """Return a log-probability; rounding may put a probability slightly above 1."""
-    return min(0.0, math.log(probability))
+    # Rounding may put a probability slightly above 1.
+    logs = iter([[math.log(min(1.0, value)) for value in row] for row in rows])
+    return [
+        {beginning: dict(zip(every, next(logs), strict=True)) for beginning in wanted}
+        for _ in bases
+    ]
 
 
 _READERS: dict[Variant, _Reader] = {

@@ -25,16 +25,15 @@ MODES = "auto", "exact", "top", "sample"
 FILE = "file:"
 # Modes with one request for each prompt.
 FILE_MODES = "sample", "top"
+_LIMITS = "max_concurrency", "requests_per_minute", "tokens_per_minute"
 _OF_SERVERS = (
-    *(
-        "max_concurrency",
-        "requests_per_minute",
-        "tokens_per_minute",
-        "timeout",
-        "attempts",
-        "patience",
-    ),
-    *("api_key_file", "headers_file", "probe_cache"),
+    *_LIMITS,
+    "timeout",
+    "attempts",
+    "patience",
+    "api_key_file",
+    "headers_file",
+    "probe_cache",
 )
 _CACHE = "endpoints.json"
 _HEADERS = "REFLADDER_HEADERS"
@@ -80,7 +79,7 @@ class Options:
     # The model's tokenizer, for a server without /tokenize; needs transformers.
     tokenizer: str | None = None
     # Fields of every request, as JSON.
-    extra: Mapping[str, Any] = field(default_factory=dict)
+    extra: Mapping[str, object] = field(default_factory=dict)
     # Default: REFLADDER_API_KEY, else OPENAI_API_KEY.
     api_key_file: str | None = None
     # A JSON object of texts; default: REFLADDER_HEADERS, the same JSON itself.
@@ -115,7 +114,7 @@ _NUMBERS: dict[str, type[int | float]] = {
 }
 
 
-def read_options(given: Mapping[str, Any]) -> Options:
+def read_options(given: Mapping[str, object]) -> Options:
     """Read options from `KEY=VALUE` texts, or from Python values of the right type."""
     names = [entry.name for entry in fields(Options)]
     values: dict[str, Any] = {"base_url": os.environ.get("OPENAI_BASE_URL") or OPENAI_URL}

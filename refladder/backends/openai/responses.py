@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -41,8 +42,7 @@ _SURE = 1e-3
 _WORTH_A_LOOK = 1e-3
 # A part of a label's probability this small is not reported if its size is unknown.
 _LITTLE = math.log(0.05)
-# Characters of `token_id:N`.
-_LONGEST_ID = 30
+_TOKEN_ID = re.compile(r"token_id:(\d{1,20})")
 # Share of the mass that replaces a bound of 0, whose logarithm is not finite.
 _NOTHING = 1e-12
 _AROUND = " \t\r\n\"'`*.,:;!Ġ▁“”‘’«»\u200b\u200c\u200d\u2060\ufeff"  # noqa: RUF001  characters around a label that do not change it
@@ -93,18 +93,10 @@ def _choice(token: Any, number: Any, logprob: Any) -> Choice | None:
     value = is_logprob(logprob)
     if value is None:
         return None
-    if (
-        isinstance(token, str)
-        and token.startswith("token_id:")
-        and token[9:].isdecimal()
-        and len(token) < _LONGEST_ID
-    ):
-        return Choice(None, int(token[9:]), value)
-    return Choice(
-        token if isinstance(token, str) else None,
-        number if isinstance(number, int) else None,
-        value,
-    )
+    text = token if isinstance(token, str) else None
+    if found := _TOKEN_ID.fullmatch(text or ""):
+        return Choice(None, int(found[1]), value)
+    return Choice(text, number if isinstance(number, int) else None, value)
 
 
 def is_logprob(value: Any) -> float | None:
