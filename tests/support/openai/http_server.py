@@ -52,6 +52,9 @@ class HttpServer:
         self._ready.set()
         await self._stop.wait()
         server.close()
+        # A connection that was accepted last begins its task, so that it is closed with the others.
+        for _ in range(5):
+            await asyncio.sleep(0)
         for task in list(self._open):
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
