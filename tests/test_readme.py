@@ -3,8 +3,8 @@
 A console block holds commands, lines that start with `$ `, and under each the output: standard output and standard
 error together. All blocks of a page share one folder, so a command may use what an earlier one wrote. `$ cat FILE` of a
 file that no command wrote makes the file: a reader would do the same. The scripts of docs/examples, and its tables (where
-the page makes none of that name) with the answers about its replies, are there. Compared are all characters but spaces at line ends, which terminal tables have
-and the pages leave out, the seconds that a run took, and digests of trained weights.
+the page makes none of that name) with the answers about its replies, are there. Compared are all characters but spaces at
+line ends, which terminal tables have and the pages leave out, the seconds that a run took, and digests of trained weights.
 
 `python tests/test_readme.py [PAGE ...]` writes the outputs into the pages anew; read the difference before you keep it.
 """
