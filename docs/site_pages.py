@@ -21,6 +21,8 @@ OUTSIDE = (
     "bench/results/*.svg",
     "bench/stays/plan.md",
 )
+# Long generated pages, which would else come before the guides in the search.
+_AFTER_GUIDES = ("CHANGELOG.md", "reference/python.md", "reference/options.md")
 _FROM_DOCS = re.compile(r"\]\(\.\./((?:\.\./)*(?:CONTRIBUTING\.md|CHANGELOG\.md|bench/results/|bench/stays/))")
 _TO_DOCS = re.compile(r"\]\(docs/")
 _LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
@@ -44,8 +46,8 @@ def on_files(files: Any, config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
-    """Rewrite links between docs/ and the rest of the repository; the search puts measurements after the guides."""
-    if page.file.src_uri.startswith("bench/") or page.file.src_uri == "CHANGELOG.md":
+    """Rewrite links between docs/ and the rest of the repository; the search puts guides first."""
+    if page.file.src_uri.startswith("bench/") or page.file.src_uri in _AFTER_GUIDES:
         page.meta["search"] = {"boost": 0.2}
     return _TO_DOCS.sub("](", _FROM_DOCS.sub(r"](\1", markdown))
 
