@@ -383,8 +383,6 @@ def distractors(draws: int) -> list[str]:
         "|---|---|--:|---|--:|--:|",
     ]
     for way in ("stated", "rating", "anchored"):
-        if not (READINGS / f"stays-distractors-{way}.jsonl").exists():
-            continue
         scores = scores_of(lines_of(f"stays-distractors-{way}"), way)
         texts = sorted(name.removesuffix("/none") for name in scores if name.endswith("/none"))
         before = np.array([scores[f"{text}/none"] for text in texts])
@@ -408,7 +406,7 @@ def tokens(data: Path) -> list[str]:
         "",
         (
             "Counted by dry runs as characters of the prompts divided by four, without the judge check and without the "
-            "rungs that `rating:stated` rates once a run. An answer has about 15 tokens for each request."
+            "rungs that `rating:stated` rates once a run. bench/results/modes.md has the tokens of answers."
         ),
         "",
         "| sample | `stated` | `rating:stated` | `anchored:stated` |",
@@ -457,8 +455,6 @@ def small_judges() -> list[str]:
         "|---|---|---|--:|--:|--:|",
     ]
     for sample, _, _ in SAMPLES:
-        if not (READINGS / f"stays-{sample}-small.jsonl").exists():
-            continue
         texts, cells = cells_of(sample)
         rows = lines_of(f"stays-{sample}-small")
         for way, name in (("stated", "ladder"), ("rating", "rating")):
@@ -541,8 +537,6 @@ def main() -> None:
     ]
     figures = {}
     for sample, dimension, file in SAMPLES:
-        if not (READINGS / f"stays-{sample}-stated-lenient.jsonl").exists():
-            continue
         of_sample, figures[sample] = section(sample, dimension, given.data / file, given.resamples)
         lines += of_sample
     lines += (
