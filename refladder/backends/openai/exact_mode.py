@@ -208,7 +208,13 @@ async def _by_beginnings(
     async def read(beginning: Tokens, ids: list[int]) -> list[dict[int, float]]:
         return await after(client, [[*base, *beginning] for base in bases], ids)
 
-    readings = await asyncio.gather(*(read(*item) for item in wanted.items()))
+    # A refusal waits for the other requests: none is still in flight when the caller asks in another way.
+    readings = await asyncio.gather(
+        *(read(*item) for item in wanted.items()), return_exceptions=True
+    )
+    for reading in readings:
+        if isinstance(reading, BaseException):
+            raise reading
     return [dict(zip(wanted, of_base, strict=True)) for of_base in zip(*readings, strict=True)]
 
 

@@ -1,5 +1,6 @@
 """Many prompts a request: the readings of one prompt a request, in fewer requests."""
 
+import asyncio
 import json
 from collections import Counter
 from dataclasses import replace
@@ -9,8 +10,9 @@ import pytest
 from asked import LABELS, question, questions, to
 from toy_server import SGLANG, VLLM
 
+from refladder.backends.openai import exact_mode
 from refladder.backends.openai.connection import Connection
-from refladder.backends.openai.errors import Tally
+from refladder.backends.openai.errors import Refusal, Tally
 from refladder.backends.openai.options import Options
 from refladder.backends.openai.rate_limit import RateLimiter
 
@@ -65,6 +67,21 @@ def test_a_server_that_cannot_is_asked_one_at_a_time(serve, quirks):
     quirks = replace(quirks, together="refused") if quirks.together == "yes" else quirks
     one, many = both(serve, quirks, questions(ROWS))
     assert many == one
+
+
+def test_a_refusal_waits_for_the_requests_beside_it():
+    answered = []
+
+    async def after(_client, _prompts, ids):
+        if ids == [1, 3]:
+            raise Refusal("no")
+        await asyncio.sleep(0.05)
+        answered.append(ids)
+        return [{2: -1.0}]
+
+    with pytest.raises(Refusal, match="no"):
+        asyncio.run(exact_mode._by_beginnings(after, None, [[7]], ((1,), (3, 2))))
+    assert answered == [[2]]  # after the token 3
 
 
 @pytest.mark.parametrize("quirks", SERVERS.values(), ids=SERVERS)
