@@ -336,6 +336,7 @@ def test_the_card_in_german_has_the_figures_of_its_readings(capsys):
     [
         ("grounded", ("faithfulness", "attribution", "completeness")),
         ("summary-2", ("relevance", "consistency", "coherence", "fluency")),
+        ("reply-2", ("helpfulness", "clarity", "politeness", "truthfulness")),
     ],
 )
 def test_the_cards_say_where_the_placed_texts_are(name, criteria):
