@@ -6,6 +6,7 @@ one again with a sentence at its end.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -31,8 +32,9 @@ from refladder.statistics import certificate as trust
 from refladder.statistics.audit_statistics import longer_wins, mean_over_contexts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from refladder.arrays import FloatArray
     from refladder.events import Events
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
@@ -98,30 +100,29 @@ def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet
             f"less, found {contexts}"
         )
     drawn = np.random.default_rng(seed).choice(len(known), contexts, replace=False)
-    chosen = {known[number] for number in drawn.tolist()}
-    return replace(
-        ladders,
-        ladders={key: ladder for key, ladder in ladders.ladders.items() if key[0] in chosen},
-    )
+    contexts_drawn = {known[number] for number in drawn.tolist()}
+    kept = {key: ladder for key, ladder in ladders.ladders.items() if key[0] in contexts_drawn}
+    return replace(ladders, ladders=kept)
 
 
 def _shift_questions(asker: Asker, ladders: LadderSet) -> list[Question]:
     """Ask about the worst rung with a sentence, for each ladder, better rung and added sentence."""
     dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
-    last, label = asker.template.literals[-1].strip().splitlines(), asker.template.labels[WIN]
-    answer_line = f"{last[-1].strip()} {label}" if last else label
+    answer_line = asker.template.labels[WIN]
+    last = asker.template.literals[-1].strip().splitlines()
+    if last:
+        answer_line = f"{last[-1].strip()} {answer_line}"
+    sentences = dict(zip(SHIFTS, (NEUTRAL, REQUEST, answer_line), strict=True))
     questions = []
     for (context_id, name), ladder in ladders.ladders.items():
         context = ladders.contexts[context_id]
         anchor = context if ladders.anchors else None
         for rung in ladder.rungs[1:]:
-            for kind, sentence in zip(SHIFTS, (NEUTRAL, REQUEST, answer_line), strict=True):
-                worst = Side(
-                    f"{rung_id(1)} + {kind}", f"{ladder.rungs[0].text}\n{sentence}", anchor
-                )
-                questions.append(
-                    comparison_of(context, dimensions[name], worst, rung_side(rung, anchor))
-                )
+            better = rung_side(rung, anchor)
+            for kind, sentence in sentences.items():
+                text = f"{ladder.rungs[0].text}\n{sentence}"
+                worst = Side(f"{rung_id(1)} + {kind}", text, anchor)
+                questions.append(comparison_of(context, dimensions[name], worst, better))
     return questions
 
 
@@ -136,71 +137,68 @@ def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) ->
     judgments = asker.ask([*questions, *_shift_questions(asker, ladders)], progress)
     pairs, shifted = judgments[: len(questions)], judgments[len(questions) :]
     names = [dimension.name for dimension in ladders.dimensions]
-    return [row for name in (ALL, *names) for row in _rows(ladders, name, pairs, shifted)]
+    figures = [_figures(ladders, name, pairs, shifted) for name in (ALL, *names)]
+    return list(itertools.chain(*figures))
 
 
-def _rows(
+def _figures(
     ladders: LadderSet, name: str, pairs: Sequence[Judgment], shifted: Sequence[Judgment]
 ) -> list[Figure]:
     """Return the figures of one dimension, or of all."""
     verdicts = verdict_arrays(pairs, ladders.rungs)
     w = trust.preferences(verdicts, ladders.rungs)
     differ, parsed = trust.order_disagreements(verdicts)
-    numbers = [
-        number for number, (_, dimension) in enumerate(ladders.ladders) if name in {ALL, dimension}
-    ]
-    contexts = [context for context, _ in ladders.ladders]
-    ladder_of = list(ladders.ladders.values())
+    numbers, contexts, longer = [], [], []
+    for number, ((context, dimension), ladder) in enumerate(ladders.ladders.items()):
+        if name in {ALL, dimension}:
+            numbers.append(number)
+            contexts.append(context)
+            longer.append(longer_wins(w[number], lengths_of(ladder)))
     asked = [judgment for judgment in (*pairs, *shifted) if name in {ALL, judgment.dimension}]
     read = [judgment for judgment in asked if judgment.logprobs is not None]
+    read_contexts = [judgment.context_id for judgment in read]
 
-    def share(measure: str, parts: Iterable[tuple[str, tuple[float, int]]]) -> Figure:
-        found = share_of(parts)
-        return (
-            Figure(name, measure, None, None, None, 0)
-            if found is None
-            else Figure(name, measure, *astuple(found))
-        )
+    def share(measure: str, contexts: Sequence[str], counts: Iterable[tuple[float, int]]) -> Figure:
+        found = share_of(zip(contexts, counts, strict=True))
+        if found is None:
+            return Figure(name, measure, None, None, None, 0)
+        return Figure(name, measure, *astuple(found))
 
-    def of_judgments(
-        measure: str, judged: Sequence[Judgment], is_true: Callable[[Judgment], bool]
-    ) -> Figure:
-        return share(
-            measure, [(judgment.context_id, (float(is_true(judgment)), 1)) for judgment in judged]
-        )
-
-    def of_ladders(measure: str, counted: Callable[[int], tuple[float, int]]) -> Figure:
-        return share(measure, [(contexts[number], counted(number)) for number in numbers])
-
-    def target(number: int) -> tuple[float, int]:
-        better = verdicts[number, ..., 0] + verdicts[number, ..., 2] / 2
-        known = better[~np.isnan(better)]
-        return float(
-            np.sum(known > 0.5 + trust.EVEN) + np.sum(np.abs(known - 0.5) <= trust.EVEN) / 2
-        ), known.size
-
-    longer = {number: longer_wins(w[number], lengths_of(ladder_of[number])) for number in numbers}
     masses = np.array([math.nan if judgment.mass is None else judgment.mass for judgment in read])
+    better = ladders.rungs - 1
     # The first N - 1 pairs of a ladder are those of the worst rung; their second order is about it.
-    before = verdicts[numbers, : ladders.rungs - 1, 1]
-    after = outcome_probabilities(shifted).reshape(
-        len(contexts), ladders.rungs - 1, len(SHIFTS), -1
-    )[numbers]
+    before = verdicts[numbers, :better, 1]
+    shape = len(ladders.ladders), better, len(SHIFTS), -1
+    after = outcome_probabilities(shifted).reshape(shape)[numbers]
     # The change of P(win) + P(tie) / 2.
     change = (after - before[:, :, None]) @ np.array([1.0, 0.0, 0.5])
-    of = [contexts[number] for number in numbers for _ in range(ladders.rungs - 1)]
-    return [
-        of_judgments("unparsed", asked, lambda judgment: judgment.logprobs is None),
-        of_judgments("low mass", read, has_low_mass),
-        Figure(
-            name, "mass", *mean_over_contexts(masses, [judgment.context_id for judgment in read])
-        ),
-        of_ladders("P(target)", target),
-        of_ladders("inconsistent", lambda number: (float(differ[number]), int(parsed[number]))),
-        of_ladders("P(longer)", lambda number: (longer[number][0], longer[number][2])),
-        of_ladders("longer is higher", lambda number: (longer[number][1], longer[number][2])),
-        *(
-            Figure(name, f"shift {kind}", *mean_over_contexts(change[:, :, place].ravel(), of))
-            for place, kind in enumerate(SHIFTS)
-        ),
+    shift_contexts = np.repeat(contexts, better).tolist()
+    shifts = [
+        mean_over_contexts(change[:, :, place].ravel(), shift_contexts)
+        for place in range(len(SHIFTS))
     ]
+    return [
+        share(
+            "unparsed",
+            [judgment.context_id for judgment in asked],
+            [(judgment.logprobs is None, 1) for judgment in asked],
+        ),
+        share("low mass", read_contexts, [(has_low_mass(judgment), 1) for judgment in read]),
+        Figure(name, "mass", *mean_over_contexts(masses, read_contexts)),
+        share("P(target)", contexts, [_target(verdicts[number]) for number in numbers]),
+        share("inconsistent", contexts, zip(differ[numbers], parsed[numbers], strict=True)),
+        share("P(longer)", contexts, [(preferred, of) for preferred, _, of in longer]),
+        share("longer is higher", contexts, [(higher, of) for _, higher, of in longer]),
+        *[
+            Figure(name, f"shift {kind}", *shift)
+            for kind, shift in zip(SHIFTS, shifts, strict=True)
+        ],
+    ]
+
+
+def _target(verdicts: FloatArray) -> tuple[float, int]:
+    """Count how often the text in the target's position wins, an even verdict as half, and the parsed verdicts."""
+    better = verdicts[..., 0] + verdicts[..., 2] / 2
+    known = better[~np.isnan(better)]
+    wins = np.sum(known > 0.5 + trust.EVEN) + np.sum(np.abs(known - 0.5) <= trust.EVEN) / 2
+    return float(wins), known.size
