@@ -32,9 +32,10 @@ from refladder.statistics import certificate as trust
 from refladder.statistics.audit_statistics import longer_wins, mean_over_contexts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
-    from refladder.arrays import FloatArray
+    from numpy.typing import ArrayLike
+
     from refladder.events import Events
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
@@ -156,49 +157,42 @@ def _figures(
             longer.append(longer_wins(w[number], lengths_of(ladder)))
     asked = [judgment for judgment in (*pairs, *shifted) if name in {ALL, judgment.dimension}]
     read = [judgment for judgment in asked if judgment.logprobs is not None]
+    asked_contexts = [judgment.context_id for judgment in asked]
     read_contexts = [judgment.context_id for judgment in read]
-
-    def share(measure: str, contexts: Sequence[str], counts: Iterable[tuple[float, int]]) -> Figure:
-        found = share_of(zip(contexts, counts, strict=True))
-        if found is None:
-            return Figure(name, measure, None, None, None, 0)
-        return Figure(name, measure, *astuple(found))
-
+    unparsed = [judgment.logprobs is None for judgment in asked]
+    low_mass = [has_low_mass(judgment) for judgment in read]
     masses = np.array([math.nan if judgment.mass is None else judgment.mass for judgment in read])
-    better = ladders.rungs - 1
+    # A tie counts as half a win of the text in the target's position, and so does a pair that is even.
+    p_target = verdicts[numbers, ..., 0] + verdicts[numbers, ..., 2] / 2
+    wins = (p_target > 0.5 + trust.EVEN) + (np.abs(p_target - 0.5) <= trust.EVEN) / 2
+    parsed_pairs = (~np.isnan(p_target)).sum(axis=(1, 2))
+    preferred, higher, decided = np.array(longer).reshape(-1, 3).T
     # The first N - 1 pairs of a ladder are those of the worst rung; their second order is about it.
+    better = ladders.rungs - 1
     before = verdicts[numbers, :better, 1]
     shape = len(ladders.ladders), better, len(SHIFTS), -1
     after = outcome_probabilities(shifted).reshape(shape)[numbers]
     # The change of P(win) + P(tie) / 2.
     change = (after - before[:, :, None]) @ np.array([1.0, 0.0, 0.5])
     shift_contexts = np.repeat(contexts, better).tolist()
-    shifts = [
-        mean_over_contexts(change[:, :, place].ravel(), shift_contexts)
-        for place in range(len(SHIFTS))
-    ]
-    return [
-        share(
-            "unparsed",
-            [judgment.context_id for judgment in asked],
-            [(judgment.logprobs is None, 1) for judgment in asked],
-        ),
-        share("low mass", read_contexts, [(has_low_mass(judgment), 1) for judgment in read]),
+
+    def share(measure: str, contexts: Sequence[str], points: ArrayLike, of: ArrayLike) -> Figure:
+        counts = np.column_stack([points, of]).tolist()
+        found = share_of(zip(contexts, counts, strict=True))
+        if found is None:
+            return Figure(name, measure, None, None, None, 0)
+        return Figure(name, measure, *astuple(found))
+
+    figures = [
+        share("unparsed", asked_contexts, unparsed, np.ones(len(asked))),
+        share("low mass", read_contexts, low_mass, np.ones(len(read))),
         Figure(name, "mass", *mean_over_contexts(masses, read_contexts)),
-        share("P(target)", contexts, [_target(verdicts[number]) for number in numbers]),
-        share("inconsistent", contexts, zip(differ[numbers], parsed[numbers], strict=True)),
-        share("P(longer)", contexts, [(preferred, of) for preferred, _, of in longer]),
-        share("longer is higher", contexts, [(higher, of) for _, higher, of in longer]),
-        *[
-            Figure(name, f"shift {kind}", *shift)
-            for kind, shift in zip(SHIFTS, shifts, strict=True)
-        ],
+        share("P(target)", contexts, wins.sum(axis=(1, 2)), parsed_pairs),
+        share("inconsistent", contexts, differ[numbers], parsed[numbers]),
+        share("P(longer)", contexts, preferred, decided),
+        share("longer is higher", contexts, higher, decided),
     ]
-
-
-def _target(verdicts: FloatArray) -> tuple[float, int]:
-    """Count how often the text in the target's position wins, an even verdict as half, and the parsed verdicts."""
-    better = verdicts[..., 0] + verdicts[..., 2] / 2
-    known = better[~np.isnan(better)]
-    wins = np.sum(known > 0.5 + trust.EVEN) + np.sum(np.abs(known - 0.5) <= trust.EVEN) / 2
-    return float(wins), known.size
+    for place, kind in enumerate(SHIFTS):
+        shift = mean_over_contexts(change[:, :, place].ravel(), shift_contexts)
+        figures.append(Figure(name, f"shift {kind}", *shift))
+    return figures

@@ -101,7 +101,7 @@ def _looks(
     whole, none = _digest((*asked, labels)), _digest(asked)
     here = table.by, table.label, scale_of(pool.signature)
     number, others = promise.look, []
-    for look in () if earlier is None else earlier.looks:
+    for look in earlier.looks if earlier is not None else ():
         if (look.column, look.label, scale_of(look.signature)) != here:
             others.append(look)
         elif look.digest in {whole, none}:
@@ -323,7 +323,7 @@ def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArra
     have shape (candidate + 1,).
     """
     of_units, known = np.bincount(pool.units), np.unique(pool.units[pool.labelled])
-    labelled = len(pool.marked) / max(int(of_units[known].sum()), 1) if pool.marked else 0.0
+    labelled = len(pool.marked) / max(int(of_units[known].sum()), 1)
     kept = np.bincount(pool.units[pool.scores >= sample.path.cutoffs[candidate]])
     each = np.maximum(labelled * kept[kept > 0], 1)
     rows, squares = float(each.mean()), float(np.mean(each * each))

@@ -158,11 +158,10 @@ def _sentences(result: Calibration) -> Iterator[str]:
             f"Look {promise.look} has a probability of {this:.3g} to be wrong."
         )
     if record.cutoff is not None:
-        yield (
-            f"kept: {plural(record.kept, 'row')} "
-            f"({record.kept / record.rows:.1%}); {plural(record.labels_above, 'label')} there, {record.bad_above:,} bad"
-            f"{'; all rows passed the test that comes first' if result.tested_first else ''}"
-        )
+        kept = f"kept: {plural(record.kept, 'row')} ({record.kept / record.rows:.1%})"
+        labels = f"{plural(record.labels_above, 'label')} there, {record.bad_above:,} bad"
+        first = "; all rows passed the test that comes first" if result.tested_first else ""
+        yield f"{kept}; {labels}{first}"
     if result.naive is None:
         yield "without a promise: no cut-off reaches this on the labels"
     else:
@@ -171,13 +170,14 @@ def _sentences(result: Calibration) -> Iterator[str]:
             f"without a promise: {record.column} >= {step.cutoff:.6g} would keep {step.kept_share:.1%} (no "
             "allowance for chance)"
         )
-    yield f"AUC: {'not known, all labels are equal' if result.auc is None else f'{result.auc:.3f}'}"
+    auc = "not known, all labels are equal" if result.auc is None else f"{result.auc:.3f}"
+    yield f"AUC: {auc}"
     if surface is None and not promise.strict:
         yield "baseline without a judge: none (it needs the texts of the labelled rows, of two contexts)"
     elif surface is not None:
-        keeps = (
-            "no cut-off found" if surface.kept_share is None else f"keeps {surface.kept_share:.1%}"
-        )
+        keeps = "no cut-off found"
+        if surface.kept_share is not None:
+            keeps = f"keeps {surface.kept_share:.1%}"
         auc = "" if surface.auc is None else f"AUC {surface.auc:.3f}, "
         yield f"baseline without a judge ({surface.measure}): {auc}{keeps}"
         if result.surface_suffices:

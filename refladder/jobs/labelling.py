@@ -391,7 +391,7 @@ class _Reader:
                 f"separately: {signature} and {self.signature}"
             )
         # A context is known by its id, else by its text.
-        contexts = _cells(row, "context_id", "context")
+        contexts = filled_cells(row, "context_id", "context")
         if contexts:
             self.with_context = True
             self.context_of.append(hash(contexts[0]))
@@ -549,12 +549,12 @@ def _is_made(row: Row) -> bool:
 
 def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
     """Return what identifies a row; its position if it has no ids. A number and its text are the same id."""
-    if len(ids) == 1 and not _cells(row, ids[0]):
+    if len(ids) == 1 and not filled_cells(row, ids[0]):
         return (row.where,)
     return tuple([str(without_number(row.fields.get(name))) for name in ids]) or (row.where,)
 
 
-def _cells(row: Row, *names: str) -> list[str]:
+def filled_cells(row: Row, *names: str) -> list[str]:
     """Return the cells of a row in these columns as text, without empty ones."""
     cells = [row.fields.get(name) for name in names]
     return [str(cell) for cell in cells if cell is not None and cell != ""]
@@ -562,10 +562,10 @@ def _cells(row: Row, *names: str) -> list[str]:
 
 def _digests(row: Row, key: tuple[str, ...]) -> tuple[str, ...]:
     """Return digests by which a labelled row is recognised: of its key and ids, and of its text with its context."""
-    digests = [_digest(key), *[_digest((name,)) for name in _cells(row, *_NAMES)]]
+    digests = [_digest(key), *[_digest((name,)) for name in filled_cells(row, *_NAMES)]]
     text = row.fields.get("output")
     if type(text) is str and text:
-        contexts = _cells(row, "context", "context_id") or [""]
+        contexts = filled_cells(row, "context", "context_id") or [""]
         digests += [TEXT + _digest((context, text)) for context in contexts]
     return tuple(dict.fromkeys(digests))
 

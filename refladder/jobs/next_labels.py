@@ -13,7 +13,7 @@ from refladder.errors import DataError, UsageError, either, plural
 from refladder.files.outputs import NEXT_STEP, holds_data
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate, check_scores, further_units, sampled
-from refladder.jobs.labelling import id_columns, named, open_pool, sampled_above
+from refladder.jobs.labelling import filled_cells, id_columns, named, open_pool, sampled_above
 from refladder.report.promise_tables import Batch, plan_table
 from refladder.report.results import Shown
 from refladder.statistics.threshold import (
@@ -257,11 +257,10 @@ def _filled_rows(out: Path, header: Sequence[str], label: str) -> tuple[list[Row
         return [], []
     rows = read_rows(str(out))
     columns = rows.columns() or []
-    if missing := [name for name in header if name not in columns]:
+    missing = [name for name in header if name not in columns]
+    if missing:
         raise UsageError(
             f"{out}: exists, and it is not a plan with these columns (no column {missing[0]!r}); {NEXT_STEP}"
         )
     added = [name for name in columns if name not in header]
-    typed = [label, *added]
-    filled = [row for row in rows if any(row.fields.get(name) not in {None, ""} for name in typed)]
-    return filled, added
+    return [row for row in rows if filled_cells(row, label, *added)], added
