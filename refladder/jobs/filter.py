@@ -211,7 +211,11 @@ class FilterReport:
 
 
 class _Thresholds:
-    """Tests rows: True for one that passes, None for one without a score. Records the range of each column."""
+    """Tests rows: True for one that passes, None for one without a score. Records the range of each column.
+
+    `revised` says whether a row has a later revision of the threshold's ladders, and `uncertain` is the number of rows
+    whose decision is another at an end of the interval of the link.
+    """
 
     def __init__(self, condition: Condition, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
@@ -223,9 +227,7 @@ class _Thresholds:
         self._check_scale = one_scale(self._columns, mix=condition.mix)
         self._promise = condition.promise
         self._linker = linker
-        # Whether a row has a later revision of the threshold's ladders.
         self.revised = False
-        # Rows whose decision is another at an end of the interval of the link.
         self.uncertain = 0
 
     def __call__(self, row: Row) -> bool | None:
@@ -302,12 +304,12 @@ def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
             if condition.per is not None:
                 groups.append(group_of.setdefault(_group(row, condition.per), len(group_of)))
     if condition.best is not None:
-        # Stable: rows of equal values keep their order.
+        # The sort is stable, so rows of equal values keep their order.
         order = np.lexsort((-np.asarray(values), np.asarray(groups)))
         grouped = np.asarray(groups, dtype=np.int64)[order]
         rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
         return {numbers[index] for index in order[rank < condition.best].tolist()}
-    # The decimal that was given: as floats, 0.1 * 30 is a little over 3.
+    # The fraction is the decimal that was given, because 0.1 * 30 as floats is a little over 3.
     wanted = math.ceil(Fraction(str(condition.top)) * len(values))
     best = np.argsort(-np.asarray(values), kind="stable")[:wanted]
     return {numbers[index] for index in best.tolist()}

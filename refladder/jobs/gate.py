@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
 
-    # The scores of a system in each context; None for a row without a score.
+    # A system has scores in each context; None stands for a row without a score.
     Scores: TypeAlias = Mapping[str, Sequence[float | None]]
 
 

@@ -84,10 +84,8 @@ class Good:
             shown = repr if self.number is None else "{:g}".format
             seen = []
             for value, good in zip(values, self.meets(values), strict=True):
-                rows = plural(counts[value], "row")
-                seen.append(
-                    f"{shown(value)} ({rows}, good)" if good else f"{shown(value)} ({rows})"
-                )
+                good_or_not = ", good" if good else ""
+                seen.append(f"{shown(value)} ({plural(counts[value], 'row')}{good_or_not})")
             notes.append(f"labels: {', '.join(seen)}")
         if self.number is None:
             notes += _slips(map(str, values))
@@ -255,24 +253,22 @@ def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -
     Without `all_of_them`, columns that the table lacks are left out, and a field that it has keeps its column.
     """
     header = rows.columns() or []
-    if not all_of_them:
-        columns = {
-            field: name for field, name in columns.items() if name in header and field not in header
-        }
-    for column in columns.values() if header else ():
-        if column not in header:
+    used = {}
+    for name, column in columns.items():
+        if all_of_them and header and column not in header:
             where = getattr(rows.first(), "where", "the table")
             raise DataError(f"{where}: no column {column!r}. Columns: {', '.join(header)}")
-    if not columns:
+        if all_of_them or (column in header and name not in header):
+            used[name] = column
+    if not used:
         return rows
-    more = [name for name in columns if name not in header]
 
     def both() -> Iterator[Row]:
         for row in rows:
-            cells = {name: row.fields.get(column) for name, column in columns.items()}
+            cells = {name: row.fields.get(column) for name, column in used.items()}
             yield replace(row, fields=row.fields | cells)
 
-    return Rows(both(), [*header, *more], rows.style)
+    return Rows(both(), list(dict.fromkeys([*header, *used])), rows.style)
 
 
 def open_pool(table: LabelledTable, events: Events) -> tuple[LabelledTable, Pool]:
@@ -294,30 +290,31 @@ def read_pool(asked: LabelledTable, progress: Progress | None = None) -> Pool:
 
 
 class _Reader:
+    """The columns of a pool, which grow with each row, and what is known of its labels.
+
+    `context_of` holds hashes, because the names of a million contexts would take more memory. `marked` are the labelled
+    rows by id. `sample` is a heap of the rows with the greatest places, and so a random sample. `first` is the path and
+    line of the first row with a score. `ids` are the columns that identify a row; `_ONE` stands for an id of any name,
+    and `wanted` are its names in the tables of labels. `labels` are those of these tables by id, None if the labels are
+    in the scored table. `lowest` is the least score of the rows that labels were drawn from, None for all rows.
+    """
+
     def __init__(self, table: LabelledTable) -> None:
         self.table = table
         self.scores = array("d")
         self.row_numbers = array("q")
-        # A hash takes less memory than the name: there may be a million contexts.
         self.context_of = array("q")
         self.with_context = False
-        # The labelled rows by what identifies them.
         self.marked: dict[tuple[str, ...], Labelled] = {}
-        # A heap of the rows with the greatest places, which is a random sample.
         self.sample: list[tuple[str, Texts]] = []
         self.copies: Counter[str] = Counter()
         self.signature: str | None = None
-        # Path and line of the first row with a score.
         self.first: str | None = None
         self.unscored = 0
         self.notes: list[str] = []
-        # The columns that identify a row; `_ONE` stands for an id of any name.
         self.ids: tuple[str, ...] = ()
-        # The names of that id in the tables of labels.
         self.wanted: tuple[str, ...] = ()
-        # The labels of tables of their own by id; None if they are in the scored table.
         self.labels: dict[tuple[str, ...], float | str] | None = None
-        # The least score of the rows that the labels were drawn from; None for all rows.
         self.lowest: float | None = None
 
     def read(self, progress: Progress | None) -> Pool:
@@ -354,8 +351,10 @@ class _Reader:
         if self.labels is None:
             key = _key(row, self.ids)
             # Beside the scores of JSON lines, a label column may be absent: then there is no label.
-            return key, self._label_in(row) if self.table.label in row.fields else None
-        keys = self._ids_in(row) if self.ids == _ONE else [_key(row, self.ids)]
+            if self.table.label not in row.fields:
+                return key, None
+            return key, self._label_in(row)
+        keys = self._keys_of(row)
         for key in keys:
             if key in self.labels:
                 return key, self.labels[key]
@@ -408,25 +407,25 @@ class _Reader:
         self.ids = self._shared_ids(columns, tables)
         read: dict[tuple[str, ...], list[float | str]] = {}
         wheres: dict[tuple[str, ...], str] = {}
-        bounds: list[float] = []
+        bounds: list[float | None] = []
         above = sampled_above(asked.by)
         for row in itertools.chain.from_iterable(tables):
             label = self._label_in(row)
             if label is None:
                 continue
-            key = _key(row, _id_name(row.fields) if self.ids == _ONE else self.ids)
+            ids = _id_name(row.fields) if self.ids == _ONE else self.ids
+            key = _key(row, ids)
             read.setdefault(key, []).append(label)
             wheres[key] = row.where
-            bound = number_in(row, above) if above in row.fields else None
-            if bound is not None:
-                bounds.append(bound)
+            if above in row.fields:
+                bounds.append(number_in(row, above))
         repeated = sum(len(given) > 1 for given in read.values())
         if repeated:
             self.notes.append(
                 f"{plural(repeated, 'row')} with several labels, which count as one: their mean"
             )
         self.labels = {key: _mean(given, wheres[key]) for key, given in read.items()}
-        self.lowest = max(bounds, default=None)
+        self.lowest = max((bound for bound in bounds if bound is not None), default=None)
 
     def _shared_ids(self, columns: Sequence[str], tables: Sequence[Rows]) -> tuple[str, ...]:
         """Return the columns that identify a row here and in the tables of labels; `_ONE` for an id of any name."""
@@ -452,11 +451,13 @@ class _Reader:
                 )
         return id_columns(shared)
 
-    def _ids_in(self, row: Row) -> list[tuple[str, ...]]:
+    def _keys_of(self, row: Row) -> list[tuple[str, ...]]:
         """Return what may identify a scored row in tables of labels: `output_id` and `id` are one thing.
 
         A row without an output_id has the id that `score` and the review page make of its texts.
         """
+        if self.ids != _ONE:
+            return [_key(row, self.ids)]
         present = [name for name in _NAMES if name in row.fields]
         names = [name for name in self.wanted if name in present] or present
         keys = [_key(row, [name]) for name in names]

@@ -220,20 +220,21 @@ def open_link(link: Path | Link) -> Linker:
 
 
 class Linker:
-    """Numbers of rows on the scale that a link maps to."""
+    """Numbers of rows on the scale that a link maps to.
+
+    `target_signature` is that of a threshold for this scale, None for the scale of a column. `revised` says whether a
+    row has a later revision of the ladders. `linked` is the only column of a link of two columns, else None.
+    """
 
     def __init__(self, record: Link, name: str) -> None:
         self.target = record.to_signature
         self._from = record.from_signature
-        # The signature of a threshold for the target scale.
         self.target_signature = None if self.target.startswith(COLUMN) else self.target
-        # Whether a row has a later revision of the ladders.
         self.revised = False
         self._columns: Mapping[str, LinkedColumn] = {
             column.column: column for column in record.columns
         }
         self._name = name
-        # The only column of a link of two columns.
         self.linked = next((each for each in record.columns if each.to_column), None)
 
     @property

@@ -184,7 +184,7 @@ def _batch(
         labels = worth(further)
         return bool(passes(labels.bad, labels.rows, precision, sure, labels.allow)[-1])
 
-    # Not always fewer: bad rows of several contexts show how alike the rows of a context are.
+    # More bad labels may pass where fewer do not: those of several contexts show how alike the rows of a context are.
     allowed = max(filter(fine, range(more + 1)), default=None)
     none_bad = worth(0)
     chance: float | None = None

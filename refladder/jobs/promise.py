@@ -160,7 +160,7 @@ class Promise:
             sure = walk_certainty(sure)
         number = len(np.unique(units))
         if self.strict:
-            # Five standard errors more, because the p-value is an estimate from draws.
+            # The p-value is an estimate from draws, and may be five standard errors less.
             return bool(self.share**number <= 1 - sure + 5 * math.sqrt((1 - sure) / STRICT_DRAWS))
         several = number < len(units)
         if several and number < LEAST_UNITS:
