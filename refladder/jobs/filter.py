@@ -342,8 +342,8 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
             condition = replace(condition, by=by)
         rows = read_rows(source, form)
         stack.callback(rows.close)
-        mapped = mapped_columns(named)
-        if condition.per in mapped and condition.per not in (rows.columns() or ()):
+        columns, mapped = rows.columns() or (), mapped_columns(named)
+        if condition.per in mapped and condition.per not in columns:
             condition = replace(condition, per=mapped[condition.per])
         best = _best_rows(source, form, condition) if selects else None
 
