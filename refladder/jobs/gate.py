@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
 
-    # A system has scores in each context; None stands for a row without a score.
+    # A system has scores in each context; that of a row without a score is None.
     Scores: TypeAlias = Mapping[str, Sequence[float | None]]
 
 

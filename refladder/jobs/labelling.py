@@ -294,7 +294,7 @@ class _Reader:
 
     `context_of` holds hashes, because the names of a million contexts would take more memory. `marked` are the labelled
     rows by id. `sample` is a heap of the rows with the greatest places, and so a random sample. `first` is the path and
-    line of the first row with a score. `ids` are the columns that identify a row; `_ONE` stands for an id of any name,
+    line of the first row with a score. `ids` are the columns that identify a row; `_ONE` means an id of any name,
     and `wanted` are its names in the tables of labels. `labels` are those of these tables by id, None if the labels are
     in the scored table. `lowest` is the least score of the rows that labels were drawn from, None for all rows.
     """
