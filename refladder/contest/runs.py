@@ -118,7 +118,7 @@ def _contest(folder: Path, kinds: _Lines) -> ReviewData:
     row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
     signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
     # Nothing else of the configuration reaches the page: it may hold a key.
-    cost = [f"{usage['backend']}: {cost_words(usage)}" for usage in spent_before(folder)]
+    cost = [cost_words(costs) for costs in spent_before(folder)]
     texts = []
     for line in kinds["text"]:
         row, model = line["row"], line["model"]

@@ -242,7 +242,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
 
 def _models_of(judge: Backend) -> Counter[str]:
     """Return the number of answers so far by the model that the server named."""
-    return Counter((judge.read_mode or {}).get("models"))
+    return Counter(judge.read_mode.models if judge.read_mode else {})
 
 
 @contextmanager

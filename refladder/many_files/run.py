@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.metered import SPENT
+from refladder.backends.metered import SPENT, SpentCosts
 from refladder.errors import BackendError, DataError, UsageError, plural, redacted
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import check_name, to_json
@@ -44,7 +44,7 @@ from refladder.jobs.input_rows import check_ladders
 from refladder.jobs.score import set_named
 from refladder.many_files.worker import read_counts
 from refladder.many_files.workers import DEATHS
-from refladder.parsing import each_leaf
+from refladder.parsing import adapter, each_leaf
 from refladder.records import scale_of
 from refladder.scoring.modes import mode_of
 from refladder.scoring.score_report import ScoreReport
@@ -77,7 +77,7 @@ class FilesReport:
     scored: int
     unscored: int
     missing: int
-    spent: dict[str, float | None]
+    spent: list[SpentCosts]
     checks: list[JudgeCheck]
 
 
@@ -219,7 +219,7 @@ def score_files(
         reused=len(earlier),
         **totals,
         missing=missing,
-        spent=driver.spent,
+        spent=driver.spent(task.judge),
         checks=driver.checks,
     )
 
@@ -372,12 +372,12 @@ class _Driver:
                 f"{self.folder.address}: {plural(len(self.failed), 'file')} failed: {shown}{more}; {self._kept()}"
             )
 
-    @property
-    def spent(self) -> dict[str, float | None]:
+    def spent(self, judge: str) -> list[SpentCosts]:
         """Return what the workers asked their judges, and the seconds of this run; what dead workers asked is not known."""
         if not self.costs["calls"] and not self.costs["from_store"]:
-            return {}
-        return {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
+            return []
+        costs = {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
+        return [adapter(SpentCosts).validate_python({"backend": judge, **costs})]
 
     def _has_died_opening(self) -> None:
         """Count the death of a worker that opened the judge; another one opens it."""

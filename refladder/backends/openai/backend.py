@@ -36,7 +36,7 @@ from refladder.backends.openai.handshake import (
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.rate_limit import RateLimiter
 from refladder.backends.openai.responses import written
-from refladder.backends.protocol import STATED_TOKENS, Streaming, Usage
+from refladder.backends.protocol import STATED_TOKENS, ReadMode, Streaming, Usage
 from refladder.errors import BackendUnavailableError, UsageError, option, redacted
 from refladder.records import Completion, LabelReading, Sampling
 
@@ -190,16 +190,16 @@ class OpenAIBackend(Streaming):
         return f"{self.model} at {self.options.base_url}: {how}"
 
     @property
-    def read_mode(self) -> dict[str, object] | None:
+    def read_mode(self) -> ReadMode | None:
         """Return the mode of reading labels, why no better one is used, and the answers by the model that they name."""
         if self._capabilities is None or self._files is not None:
             return None
-        return {
-            "mode": self._capabilities.name(self.options.samples),
-            "prefix": self._capabilities.prefix,
-            "not_better": list(self._capabilities.refused),
-            "models": dict(self._tally.models),
-        }
+        return ReadMode(
+            mode=self._capabilities.name(self.options.samples),
+            prefix=self._capabilities.prefix,
+            not_better=list(self._capabilities.refused),
+            models=dict(self._tally.models),
+        )
 
     def load(self) -> None:
         """Keep the id of a folder of answers before anything is stored under it."""
