@@ -113,7 +113,7 @@ class Contest(Shown):
 
     def tables(self) -> list[PlainTable]:
         """Return the standings that the command prints."""
-        return standing_tables([asdict(standing) for standing in self.standings])
+        return standing_tables(self.standings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

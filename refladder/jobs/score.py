@@ -271,7 +271,7 @@ def check_scored(spec: ScoreSpec, signature: str) -> None:
             )
         record = record_of(out)
         # Judgments of the same file have to be of this run, which their own check says better.
-        same_file = judgments is not None and record.options.get("judgments") == str(judgments)
+        same_file = judgments is not None and record.options.judgments == str(judgments)
         if not same_file and not same_scale(record.signature, signature):
             raise UsageError(
                 f"{out}: holds scores with the signature {record.signature}, and this run has {signature}; {NEXT_STEP}"
