@@ -15,6 +15,7 @@ import click
 from refladder.backends.metered import spent_json
 from refladder.commands.options import FOR_BACKENDS, QUIET
 from refladder.errors import ExitCode, redacted
+from refladder.files.outputs import RunConfig
 from refladder.report import progress as reporting
 from refladder.report.rendering import printable, printable_json
 from refladder.report.summary import (
@@ -23,7 +24,6 @@ from refladder.report.summary import (
     summary,
     summary_lines,
 )
-from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -61,7 +61,7 @@ def progress(what: str, watch: Watch | None = None) -> AbstractContextManager[Pr
     return nullcontext() if silent() else reporting.progress(what, watch)
 
 
-def resolved(**changed: Any) -> dict[str, Any]:
+def resolved(**changed: Any) -> RunConfig:
     """Return the configuration of this run, as it is stored with its output: every option with its value."""
     context = click.get_current_context()
     values = {
@@ -70,7 +70,7 @@ def resolved(**changed: Any) -> dict[str, Any]:
     }
     for chosen in context.meta.get(FOR_BACKENDS, {}).values():
         values.update(chosen)
-    return {"command": context.info_name, "refladder": __version__, "options": redacted(values)}
+    return RunConfig(command=context.info_name, options=redacted(values))
 
 
 def console(*, hide: bool = True) -> RichConsole:

@@ -37,6 +37,7 @@ from refladder.files.jsonl import (
     write_json,
 )
 from refladder.files.locks import locked_folder
+from refladder.files.outputs import RunConfig
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.parsing import parse_as
 from refladder.prompts import check_folder
@@ -134,7 +135,7 @@ class ContestSpec:
     sampling: Sampling = field(default_factory=Sampling)
     explain: bool = False
     prompts: Path | None = None
-    config: Mapping[str, object] = field(default_factory=dict)
+    config: RunConfig = field(default_factory=RunConfig)
 
 
 def spec_of(
@@ -190,7 +191,9 @@ class _Kept:
     def write(self, **more: str) -> None:
         """Write run.json."""
         spent = all_spent(self.earlier, self.session.spent())
-        write_json(self.spec.folder / RUN, {**self.spec.config, **more, "spent": spent_json(spent)})
+        write_json(
+            self.spec.folder / RUN, {**asdict(self.spec.config), **more, "spent": spent_json(spent)}
+        )
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:

@@ -10,6 +10,7 @@ from refladder.errors import UsageError
 from refladder.files.jsonl import read_bytes, write_json
 from refladder.parsing import parse_as
 from refladder.records import JudgeCheck  # noqa: TC001  pydantic reads the annotation
+from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,15 @@ NEXT_STEP = "name another file, or delete it"
 def holds_data(path: str | Path) -> bool:
     """Return whether a path is a file that is not empty; standard output, a pipe and a device hold nothing."""
     return Path(path).is_file() and Path(path).stat().st_size > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunConfig:
+    """The configuration of a run, as it is stored with its output: every option with its value."""
+
+    command: str | None = None
+    refladder: str = __version__
+    options: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.errors import (
     AnswersAwaitedError,
@@ -48,10 +48,11 @@ from refladder.scoring.scorer import Item, LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from refladder.backends import Backend
     from refladder.events import Events
+    from refladder.files.outputs import RunConfig
     from refladder.records import JudgeCheck, Progress
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.score_report import ScoreReport
@@ -73,7 +74,7 @@ class Prepared:
     rows: int | None
 
 
-def spec_of(given: Given, tables: Tables, config: Mapping[str, Any] | None) -> ScoreSpec:
+def spec_of(given: Given, tables: Tables, config: RunConfig | None) -> ScoreSpec:
     """Return the settings of a run; judgments are stored beside an output file, if no other file is named."""
     recorded = given["judgments_from"]
     recorded = (recorded,) if isinstance(recorded, str | Path) else recorded or ()
@@ -334,7 +335,7 @@ def write_settings(
         **({"rung_ratings": report.rung_ratings} if report.rung_ratings else {}),
         **({"models": report.models} if report.models else {}),
     }
-    write_run(out, {**spec.config, **found})
+    write_run(out, {**asdict(spec.config), **found})
 
 
 def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[Item]]:
@@ -361,7 +362,7 @@ def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[I
 
 def score_texts(
     spec: ScoreSpec, ladders: LadderSet, items: Sequence[Item], session: Session, events: Events
-) -> tuple[LadderScorer, list[dict[str, Any]]]:
+) -> tuple[LadderScorer, list[dict[str, float | str | None]]]:
     """Score texts and store nothing; return the scorer, which has the counts, and the columns of each text."""
     _explain_overall(spec.asked, ladders, events)
     judge = session.open(spec.judge, spec.judge_options)

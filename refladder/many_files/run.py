@@ -20,6 +20,7 @@ from refladder.files.scored_folders import (
     COUNTS,
     JUDGMENTS,
     RUN,
+    FolderJudge,
     FolderRun,
     ScoredFile,
     check_strangers,
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
     from refladder.events import Events
     from refladder.files.folders import Folder
+    from refladder.files.outputs import RunConfig
     from refladder.jobs.input_rows import Mapped
     from refladder.many_files.worker import Answer, Counts, Task
     from refladder.many_files.workers import Workers
@@ -167,7 +169,7 @@ def score_files(
     events: Events,
     *,
     part: tuple[int, int] = (1, 1),
-    config: Mapping[str, Any] | None = None,
+    config: RunConfig | None = None,
 ) -> FilesReport:
     """Score each file of the task's input into its folder; the same call continues an interrupted run.
 
@@ -180,7 +182,9 @@ def score_files(
     folder = open_folder(out)
     number, parts = part
     settings = redacted(json.loads(json.dumps({"source": source, **task.settings()}, default=str)))
-    judge = redacted({"judge": task.judge, "judge_options": dict(task.judge_options)})
+    judge = FolderJudge(
+        judge=redacted(task.judge), judge_options=redacted(dict(task.judge_options))
+    )
     with folder.claimed(None if parts == 1 else f"part-{number}-of-{parts}"):
         before = read_run(folder)
         files = list_files(source, task.given, out)
@@ -189,7 +193,7 @@ def score_files(
             judge=judge,
             directory=task.directory,
             files=files,
-            config=dict(config or {}),
+            config=config,
         )
         sizes = folder.sizes()
         run = _continued(folder, run, before, sizes)
@@ -418,11 +422,10 @@ class _Driver:
         if file is None:
             self.checks = answer.checks
             self.events.checked(self.checks)
-            told = [asdict(check) for check in self.checks] or self.run.judge_check
             self.run = replace(
                 self.run,
                 signature=self.run.signature or answer.signature,
-                judge_check=told,
+                judge_check=self.checks or self.run.judge_check,
                 rung_judgments=answer.rung_judgments,
             )
             # Only a judge of this signature may continue a killed run.

@@ -295,10 +295,8 @@ class OpenAIBackend(Streaming):
                 self._tally.counts[f"answer: {completion.note}"] += 1
             return completion
 
-        def failed(reason: str) -> Completion:
-            return Completion(finish="error", note=reason)
-
-        return self._first.watched_texts(sampling.max_tokens, self._each(prompts, answer, failed))
+        texts = self._each(prompts, answer, lambda why: Completion(finish="error", note=why))
+        return self._first.watched_texts(sampling.max_tokens, texts)
 
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
@@ -311,15 +309,13 @@ class OpenAIBackend(Streaming):
             messages = capabilities.messages(prompt, client.options)
             return await read(client, capabilities, messages, asked)
 
-        def failed(reason: str) -> LabelReading:
-            return LabelReading(reason=reason)
-
         async def answer_together(client: Client, block: Sequence[Prompt]) -> list[LabelReading]:
             messages = [capabilities.messages(prompt, client.options) for prompt in block]
             return await read_exact_together(client, capabilities, messages, asked)
 
         together = answer_together if capabilities.together else None
-        return self._first.watched_readings(asked, self._each(prompts, answer, failed, together))
+        readings = self._each(prompts, answer, lambda why: LabelReading(reason=why), together)
+        return self._first.watched_readings(asked, readings)
 
     def _each(
         self,
