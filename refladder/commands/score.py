@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -374,7 +374,8 @@ def score(
             session = call.session()
             if dry_run:
                 session.only_estimates = True
-                return session.plan(score_rows(prepared, session.rehearsal(), Silent()).reused)
+                existing = score_rows(prepared, session.rehearsal(), Silent()).reused
+                return asdict(session.plan(existing))
             report = score_rows(prepared, session, Log())
             added = columns_of(replace(prepared.spec.asked, ladders=prepared.ladders))
         else:

@@ -15,7 +15,6 @@ import numpy as np
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_record
 from refladder.files.tables import (
-    STANDARD,
     Row,
     format_of,
     meant_number,
@@ -23,6 +22,7 @@ from refladder.files.tables import (
     parse_number,
     read_rows,
     read_twice,
+    source_name,
 )
 from refladder.jobs.input_rows import Mapped, table_sink
 from refladder.jobs.link import open_link
@@ -333,7 +333,7 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
         condition = _of_link(condition, linker)
     source, form = tables.source, format_of(tables.source, tables.given)
     selects = condition.top is not None or condition.best is not None
-    named = "<stdin>" if source == STANDARD else source
+    named = source_name(source)
     with ExitStack() as stack:
         if selects:
             source = stack.enter_context(read_twice(source, form))

@@ -19,13 +19,13 @@ from refladder.errors import (
     similar,
 )
 from refladder.files.tables import (
-    STANDARD,
     Row,
     cell_of,
     format_of,
     open_sink,
     read_once,
     read_rows,
+    source_name,
     standard_form,
 )
 from refladder.loaders.draft import output_text_id
@@ -361,8 +361,7 @@ def open_items(
             )
         read = items(rows, mapped, check_ids=read_once(source))
         if recorded is not None and read_once(source):
-            name = "<stdin>" if source == STANDARD else source
-            read = with_every_judged(recorded, name, read, mapped)
+            read = with_every_judged(recorded, source_name(source), read, mapped)
         if dry_run:
             yield read, None
             return
