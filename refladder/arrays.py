@@ -1,7 +1,8 @@
-"""The array types that functions take and return."""
+"""The array types that functions take and return, and NaN as None."""
 
 from __future__ import annotations
 
+import math
 from typing import TypeAlias
 
 import numpy as np
@@ -10,3 +11,13 @@ from numpy.typing import NDArray
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+
+
+def known(value: float | None) -> float | None:
+    """Return a number, and None for NaN or None."""
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def known_numbers(numbers: FloatArray) -> list[float | None]:
+    """Return the numbers of an array, with None for NaN."""
+    return list(map(known, numbers.tolist()))

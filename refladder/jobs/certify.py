@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.backends import connect
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.rewards import NO_DIMENSION
@@ -346,19 +347,14 @@ def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) ->
     ]
     return Sharing(
         verdict=trust.UNTESTED if number == 1 else verdict,
-        share=_known(share),
-        low=_known(low),
-        high=_known(high),
+        share=known(share),
+        low=known(low),
+        high=known(high),
         in_order=int(rises.sum()),
         of=int(of.sum()),
         limit=trust.LEAST_OF_FEW if few else trust.LEAST_ACROSS,
         anchors=tuple(anchors),
     )
-
-
-def _known(value: float) -> float | None:
-    """Return a number, None for NaN."""
-    return None if math.isnan(value) else value
 
 
 def _ladder_rows(
@@ -393,7 +389,7 @@ def _ladder_rows(
             intransitive={"count": wrong, "of": triples},
             inconsistent={"count": int(disagreements[number]), "of": int(parsed[number])},
             mass=_mean(each.mass for each in judgments[number * asked : (number + 1) * asked]),
-            spearman_length=_known(spearman),
+            spearman_length=known(spearman),
             length_climbs=trust.length_climbs(lengths),
             surface_climbs=surface_in_order == ladders.rungs - 1,
         )

@@ -6,13 +6,13 @@ output under a sentence encoder: a baseline that reads meaning and asks no judge
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.backends.hf.loading import ENCODER
 from refladder.errors import UsageError
 from refladder.methods.contract import CHECKPOINT
@@ -171,7 +171,7 @@ def _opened_embedding(
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
         cosines = iter((vectors[1:] @ vectors[0]).tolist())
         values = [next(cosines) if text.strip() else None for text in texts]
-        finite = [None if value is None or math.isnan(value) else value for value in values]
+        finite = list(map(known, values))
         empty = values.count(None)
         cut = sum(row.cut for row in rows)
         counts = {CUT: cut, EMPTY: empty, NO_NUMBER: finite.count(None) - empty}

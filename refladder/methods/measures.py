@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from refladder.arrays import known_numbers
 from refladder.records import TIE
 from refladder.scoring.asker import inconsistency
 from refladder.scoring.columns import has_low_mass
@@ -105,9 +106,7 @@ def share_of(parts: Iterable[tuple[str, tuple[float, int]]]) -> Share | None:
     of = int(counts.sum())
     if of == 0:
         return None
-    low, high = (
-        None if np.isnan(end) else end for end in share_intervals(by_context, counts).tolist()
-    )
+    low, high = known_numbers(share_intervals(by_context, counts))
     return Share(value=float(by_context.sum() / of), low=low, high=high, of=of)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.errors import UsageError
 from refladder.methods.contract import (
     Comparisons,
@@ -226,7 +227,7 @@ def scores_of(
             tally.reasons[f"context {compared.context.id!r}, {dimension}: {error}"] += 1
             continue
         for output, value in zip(compared.outputs, values, strict=True):
-            scores[output.id, dimension] = None if math.isnan(value) else value
+            scores[output.id, dimension] = known(value)
     return scores
 
 

@@ -6,13 +6,13 @@ them has shown nothing.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.methods.contract import Method, by_context
 from refladder.records import Context
 from refladder.statistics.agreement import build_grid, human_means
@@ -144,7 +144,7 @@ def _best_surface(
         chosen = choose_on_other_contexts(measures, grid.human)
         best = standardise(measures)[chosen, np.arange(len(chosen))]
         for output, number in zip(output_ids, best[rows, columns].tolist(), strict=True):
-            scores[output, dimension.name] = None if math.isnan(number) else number
+            scores[output, dimension.name] = known(number)
         counts = Counter(names[position].replace(" ", "-") for position in chosen.tolist())
         listed = "+".join(f"{name}*{count}" for name, count in counts.most_common())
         chosen_of.append(f"{dimension.name}={listed}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.methods.measures import Measures, Part, Share, share_of
 from refladder.report.rendering import DASH, PlainTable, with_interval
 from refladder.statistics import bias
@@ -234,7 +235,7 @@ def report_cards(
                 if part.dimension in covered:
                     by_name[part.name].append((part.context, counts))
             keys = [(output.id, dimension) for output in benchmark.outputs for dimension in covered]
-            unscored = sum(_number(scores.get(key)) is None for key in keys)
+            unscored = sum(known(scores.get(key)) is None for key in keys)
             evidence = _Evidence(run, name == ALL, unscored, by_name)
             values = {column.name: column.metadata["compute"](evidence) for column in _COLUMNS}
             method = run.result.method.name
@@ -302,16 +303,12 @@ def _measures(
     return measures
 
 
-def _number(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
-
-
 def _longer(
     benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None], dimension: str
 ) -> Measures:
     groups: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for output in benchmark.outputs:
-        value = _number(scores.get((output.id, dimension)))
+        value = known(scores.get((output.id, dimension)))
         if value is not None:
             groups[output.context_id].append((len(output.text), value))
     measures: Measures = {}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refladder.arrays import known_numbers
 from refladder.report.rendering import DASH, PlainTable, number
 from refladder.statistics.shares import share_intervals
 
@@ -126,7 +126,7 @@ def standings_of(
         intervals = share_intervals(points.T, trials_by_row.T)
         total = []
         for column, model in enumerate(models):
-            low, high = (None if math.isnan(end) else end for end in intervals[column].tolist())
+            low, high = known_numbers(intervals[column])
             values = (layer_counts, failed, points, trials_by_row)
             standing = _standing(*(value[:, column].sum(axis=0) for value in values))
             standing |= {"low": low, "high": high}

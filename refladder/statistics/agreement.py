@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.statistics import CONVENTIONS, LEVELS, STATISTICS
 from refladder.statistics.bootstrap import (
@@ -265,9 +266,9 @@ def evaluate_method(
             dimension=dimension,
             level=level,
             statistic=statistic,
-            value=_none_if_nan(figure.correlation.value),
-            low=_none_if_nan(low),
-            high=_none_if_nan(high),
+            value=known(figure.correlation.value),
+            low=known(low),
+            high=known(high),
             contexts=figure.correlation.contexts,
             skipped=figure.correlation.skipped,
             constant_predicted=figure.correlation.constant_predicted,
@@ -276,8 +277,8 @@ def evaluate_method(
             constant="skip" if statistic == PARTIAL else constant,
             confidence=confidence,
             reference=None if reference is None or statistic == PARTIAL else reference[0],
-            p_value=_none_if_nan(permutation_p_value(figure.difference, figure.permuted)),
-            difference=_none_if_nan(figure.difference),
+            p_value=known(permutation_p_value(figure.difference, figure.permuted)),
+            difference=known(figure.difference),
             common=figure.common,
         )
 
@@ -381,7 +382,3 @@ def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
             (figure.common for figure in figures if figure.common is not None), default=None
         ),
     )
-
-
-def _none_if_nan(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import atomic
 from refladder.files.ladder_sets import load_ladders
@@ -284,20 +284,16 @@ def _compared(
     *,
     same_unit: bool = False,
 ) -> HeldOut:
-    known = np.isfinite(wanted)
-    predicted, wanted, contexts = predicted[known], wanted[known], contexts[known]
+    rated = np.isfinite(wanted)
+    predicted, wanted, contexts = predicted[rated], wanted[rated], contexts[rated]
     return HeldOut(
         method=method,
         target=target,
         rows=len(wanted),
         contexts=len(np.unique(contexts)),
-        pearson=_number(correlate(predicted, wanted, "pearson")),
-        spearman=_number(correlate(predicted, wanted)),
-        within_pearson=_number(mean_within(predicted, wanted, contexts, "pearson")),
-        within_spearman=_number(mean_within(predicted, wanted, contexts)),
+        pearson=known(correlate(predicted, wanted, "pearson")),
+        spearman=known(correlate(predicted, wanted)),
+        within_pearson=known(mean_within(predicted, wanted, contexts, "pearson")),
+        within_spearman=known(mean_within(predicted, wanted, contexts)),
         error=float(np.mean(np.abs(predicted - wanted))) if same_unit else None,
     )
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value
