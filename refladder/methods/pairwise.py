@@ -423,7 +423,7 @@ def _sort_method(name: str, defaults: Mapping[str, str]) -> EvaluationMethod:
 
         with settings.progress("sorting"):
             sorts = [beam_sort(start, beam=beam, gap=gap) for _, start in starts]
-            orderings, _ = run_together(sorts, ask)
+            orderings = run_together(sorts, ask)
         scores = no_scores(benchmark, dimensions)
         comparisons = []
         for (cell, _), ordering, asked in zip(starts, orderings, answered, strict=True):
