@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -287,21 +288,17 @@ def evaluate_method(
     if control is not None:
         cells.append(("within_context", PARTIAL))
     for level, statistic in cells:
-        if control is not None and statistic == PARTIAL:
-            figures = [_partial_figure(grid, control, weights) for grid in grids]
-        else:
-            options = {"level": level, "statistic": statistic, "constant": constant}
-            figures = [
-                _figure(grid, other, weights, swaps, options)
-                for grid, other in zip(grids, other_scores, strict=True)
-            ]
-        rows += [
-            row(figure, grid.dimension, level, statistic, grid.unscored)
-            for figure, grid in zip(figures, grids, strict=True)
-        ]
-        rows.append(
-            row(_mean_figure(figures), MEAN, level, statistic, sum(grid.unscored for grid in grids))
-        )
+        options = {"level": level, "statistic": statistic, "constant": constant}
+        figures = []
+        for grid, other in zip(grids, other_scores, strict=True):
+            if control is not None and statistic == PARTIAL:
+                figure = _partial_figure(grid, control, weights)
+            else:
+                figure = _figure(grid, other, weights, swaps, options)
+            figures.append(figure)
+            rows.append(row(figure, grid.dimension, level, statistic, grid.unscored))
+        unscored = sum(grid.unscored for grid in grids)
+        rows.append(row(_mean_figure(figures), MEAN, level, statistic, unscored))
     return rows
 
 
@@ -317,16 +314,16 @@ def _check_keys(
         raise UsageError(
             f"benchmark {benchmark.name!r} has no outputs; there is nothing to evaluate"
         )
-    if not scores or any(
-        (output.id, name) in scores for output in benchmark.outputs for name in dimensions
-    ):
+    output_ids = [output.id for output in benchmark.outputs]
+    keys = itertools.product(output_ids, dimensions)
+    if not scores or any(key in scores for key in keys):
         return
     output_id, dimension = next(iter(scores))
-    if any(output.id == output_id for output in benchmark.outputs):
+    if output_id in output_ids:
         raise UnknownNameError(f"dimension of the scores of {method!r}", dimension, dimensions)
     raise UsageError(
         f"no score of {method!r} is for an output of {benchmark.name!r}: the first score is for output {output_id!r}, "
-        f"the benchmark's first output is {benchmark.outputs[0].id!r}; check that the scores belong to this benchmark"
+        f"the benchmark's first output is {output_ids[0]!r}; check that the scores belong to this benchmark"
     )
 
 
@@ -350,15 +347,13 @@ def _figure(
 
 
 def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray) -> _Figure:
-    output_ids = [output_id for row in grid.output_ids for output_id in row]
-    missing = [
-        output_id for output_id in output_ids if output_id is not None and output_id not in control
-    ]
+    output_ids = list(itertools.chain.from_iterable(grid.output_ids))
+    missing = [each for each in output_ids if each is not None and each not in control]
     if missing:
         raise UsageError(
             f"control has no number for {len(missing)} outputs, the first is {missing[0]!r}; give one for every output"
         )
-    controls = [math.nan if output_id is None else control[output_id] for output_id in output_ids]
+    controls = [math.nan if each is None else control[each] for each in output_ids]
     third = np.array(controls).reshape(grid.human.shape)
     rows = partial_correlate_rows(grid.predicted, grid.human, third)
     constant = int(row_kinds(grid.predicted, grid.human).predicted_constant.sum())
@@ -367,18 +362,17 @@ def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArra
 
 def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
     """Average over dimensions, unweighted; NaN if any dimension is NaN, since the rest would not be comparable."""
-    correlations = [figure.correlation for figure in figures]
+    correlations, left_out, differences, permuted, common = zip(*figures, strict=True)
+    values, contexts, skipped, constant_predicted = zip(*correlations, strict=True)
     return _Figure(
         correlation=Correlation(
-            value=float(np.mean([correlation.value for correlation in correlations])),
-            contexts=min(correlation.contexts for correlation in correlations),
-            skipped=max(correlation.skipped for correlation in correlations),
-            constant_predicted=max(correlation.constant_predicted for correlation in correlations),
+            value=float(np.mean(values)),
+            contexts=min(contexts),
+            skipped=max(skipped),
+            constant_predicted=max(constant_predicted),
         ),
-        left_out=np.mean([figure.left_out for figure in figures], axis=0),
-        difference=float(np.mean([figure.difference for figure in figures])),
-        permuted=np.mean([figure.permuted for figure in figures], axis=0),
-        common=min(
-            (figure.common for figure in figures if figure.common is not None), default=None
-        ),
+        left_out=np.mean(left_out, axis=0),
+        difference=float(np.mean(differences)),
+        permuted=np.mean(permuted, axis=0),
+        common=min((count for count in common if count is not None), default=None),
     )
