@@ -89,17 +89,15 @@ def likelihood_ranking(
     if items <= EXACT:
         return items - 1 - _mean_positions(matrix)
     wins = (matrix - matrix.T).sum(axis=1)
-    orders = [
-        _improved(matrix, np.lexsort((ties, -wins)))
-        for ties in (np.arange(items), -np.arange(items))
-    ]
-    values = [log_likelihood(matrix, order) for order in orders]
-    best = [
-        np.argsort(order)
-        for order, value in zip(orders, values, strict=True)
-        if value >= max(values) - _EQUAL
-    ]
-    return cast("FloatArray", items - 1 - np.mean(best, axis=0))
+    first = _improved(matrix, np.lexsort((np.arange(items), -wins)))
+    second = _improved(matrix, np.lexsort((-np.arange(items), -wins)))
+    lead = log_likelihood(matrix, first) - log_likelihood(matrix, second)
+    places = np.argsort([first, second], axis=1)
+    if lead > _EQUAL:
+        places = places[:1]
+    elif lead < -_EQUAL:
+        places = places[1:]
+    return cast("FloatArray", items - 1 - places.mean(axis=0))
 
 
 def _mean_positions(matrix: FloatArray) -> FloatArray:
