@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from refladder.errors import plural
 from refladder.records import Link, LinkedColumn
@@ -83,7 +86,9 @@ def certificate_tables(certificate: Certificate) -> list[PlainTable]:
                 "spacing": number(gap, 2),
                 "levels": f"{low.verdict}, {high.verdict}",
             }
-            steps.append({head: cells[head] for head in cells if tested or head != "p"})
+            if not tested:
+                del cells["p"]
+            steps.append(cells)
         cells = {
             "dimension": dimension.dimension,
             "verdict": dimension.verdict,
@@ -124,19 +129,18 @@ def certificate_lines(certificate: Certificate) -> list[str]:
         f"certificate {certificate.digest} by {certificate.judge.fingerprint}: {judged}",
         f"rungs: {rungs}",
     ]
+    named: defaultdict[str, list[str]] = defaultdict(list)
+    climbed = []
+    for row in certificate.of_ladders:
+        ladder = f"{row.context_id} ({row.dimension})"
+        if row.length_climbs:
+            climbed.append(ladder)
+        for level, verdict in enumerate(row.rungs, start=1):
+            named[verdict].append(f"{ladder} rung {level}")
     for verdict in ("untested", "rewrite", "drop", "refuse"):
-        named = [
-            f"{row.context_id} ({row.dimension}) rung {level}"
-            for row in certificate.of_ladders
-            for level, given in enumerate(row.rungs, start=1)
-            if given == verdict
-        ]
-        lines += _named(verdict, named)
+        lines += _named(verdict, named[verdict])
     lines += sharing_lines(certificate.sharing)
-    climbed = [row for row in certificate.of_ladders if row.length_climbs]
-    lines += _named(
-        "climbed by length alone", [f"{row.context_id} ({row.dimension})" for row in climbed]
-    )
+    lines += _named("climbed by length alone", climbed)
     if built is not None:
         lines.append(
             f"build: {plural(built.rewritten, 'rung')} rewritten in {plural(built.rounds, 'round')}, "
@@ -173,12 +177,13 @@ def audit_tables(rows: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
     dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
     if len(dimensions) == 2:
         dimensions = dimensions[1:]
-    cells = {(row["measure"], row["dimension"]): row for row in rows}
+    by_measure: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for row in rows:
+        shown = with_interval(row["value"], row["low"], row["high"], digits=3)
+        by_measure[row["measure"]][row["dimension"]] = shown
     table = []
-    for measure in dict.fromkeys(row["measure"] for row in rows):
-        figures = [cells[measure, dimension] for dimension in dimensions]
-        shown = [with_interval(row["value"], row["low"], row["high"], digits=3) for row in figures]
-        table.append([measure, *shown])
+    for measure, cells in by_measure.items():
+        table.append([measure, *(cells[dimension] for dimension in dimensions)])
     heads = ["measure", *dimensions]
     return [PlainTable("audit, with 95 % intervals over contexts", heads, table, _AUDIT)]
 
@@ -285,11 +290,8 @@ def decision_lines(link: Link) -> list[str]:
         cuts = column.decisions
         if not cuts:
             continue
-        total = column.rows * len(cuts)
-        unlinked, linked, best = (
-            sum(getattr(cut, name) for cut in cuts) / total
-            for name in ("unlinked", "linked", "best")
-        )
+        changed = np.array([(cut.unlinked, cut.linked, cut.best) for cut in cuts])
+        unlinked, linked, best = (changed.sum(axis=0) / (column.rows * len(cuts))).tolist()
         where = f"{cuts[0].at:g}" if len(cuts) == 1 else f"{len(cuts)} deciles"
         lines.append(
             f"decisions at {where} of {column.to_column} that change: {unlinked:.1%} as they are, {linked:.1%} after the "
