@@ -94,10 +94,10 @@ def with_interval(
 def shared_legends(tables: Iterable[PlainTable]) -> list[PlainTable]:
     """Keep only the last of equal legends of consecutive tables."""
     shown = list(tables)
-    return [
-        table._replace(legend=()) if after is not None and after.legend == table.legend else table
-        for table, after in itertools.zip_longest(shown, shown[1:])
-    ]
+    for number, (table, after) in enumerate(itertools.pairwise(shown)):
+        if table.legend == after.legend:
+            shown[number] = table._replace(legend=())
+    return shown
 
 
 def json_lines(records: Iterable[DataclassInstance]) -> str:
@@ -129,9 +129,11 @@ def markdown(tables: Iterable[PlainTable]) -> str:
 
     def text(table: PlainTable) -> str:
         rule = ["---", *["---:"] * (len(table.heads) - 1)]
-        legend = [f"- {term}: {meaning}" for term, meaning in table.legend]
         lines = [table.caption, "", line(table.heads), line(rule), *map(line, table.rows)]
-        return "\n".join([*lines, *([""] if legend else []), *legend]) + "\n"
+        if table.legend:
+            lines.append("")
+        lines += [f"- {term}: {meaning}" for term, meaning in table.legend]
+        return "\n".join(lines) + "\n"
 
     return "\n".join(map(text, shared_legends(tables)))
 
@@ -167,11 +169,11 @@ def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
         return above + line(map(_latex_text, shown))
 
     def text(table: PlainTable) -> str:
-        terms = [line for line in table.legend if intervals != "none" or line[0] != INTERVALS]
-        legend = [
-            rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par"
-            for term, meaning in terms
-        ]
+        legend = []
+        for term, meaning in table.legend:
+            if intervals != "none" or term != INTERVALS:
+                shown = rf"\textit{{{_latex_text(term)}}}: {_latex_text(meaning)}"
+                legend.append(rf"  {shown}\par")
         if legend:
             legend = [r"  \par\medskip\raggedright\footnotesize", *legend, ""]
         label = (table.label or table.caption.partition(":")[0]).lower()
