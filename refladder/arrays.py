@@ -1,4 +1,4 @@
-"""The array types that functions take and return, and NaN as None."""
+"""The array types that functions take and return, and None for NaN."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 FloatArray: TypeAlias = NDArray[np.float64]
 IntArray: TypeAlias = NDArray[np.int64]
@@ -21,3 +21,10 @@ def known(value: float | None) -> float | None:
 def known_numbers(numbers: FloatArray) -> list[float | None]:
     """Return the numbers of an array, with None for NaN."""
     return list(map(known, numbers.tolist()))
+
+
+def known_mean(numbers: ArrayLike) -> float | None:
+    """Return the mean of the numbers that are not NaN; None without any."""
+    values = np.asarray(numbers, dtype=np.float64)
+    values = values[~np.isnan(values)]
+    return float(values.mean()) if values.size else None

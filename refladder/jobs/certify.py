@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from refladder.arrays import known
+from refladder.arrays import known, known_mean
 from refladder.backends import connect
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.rewards import NO_DIMENSION
@@ -487,9 +487,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 def _means(w: FloatArray) -> list[float | None]:
     """Return the mean preference of each step over what was judged; None where nothing was."""
-    steps = np.diagonal(w, offset=1, axis1=1, axis2=2).T
-    known = (step[~np.isnan(step)] for step in steps)
-    return [float(step.mean()) if step.size else None for step in known]
+    return list(map(known_mean, np.diagonal(w, offset=1, axis1=1, axis2=2).T))
 
 
 def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], float | None]:

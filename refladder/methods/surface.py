@@ -99,16 +99,16 @@ def surface_methods(
     """
     values: dict[str, list[float]] = {}
     for context, outputs in by_context(benchmark):
-        measured = surface_measures(context, [output.text for output in outputs]).tolist()
-        values.update(zip((output.id for output in outputs), measured, strict=True))
+        measures = surface_measures(context, [output.text for output in outputs])
+        for output, numbers in zip(outputs, measures.tolist(), strict=True):
+            values[output.id] = numbers
     methods = [_best_surface(benchmark, dimensions, values, others)] if BEST in names else []
     for position, name in enumerate(MEASURES):
         if name in names:
-            scores = {
-                (output_id, dimension.name): numbers[position]
-                for output_id, numbers in values.items()
-                for dimension in dimensions
-            }
+            scores = {}
+            for output_id, numbers in values.items():
+                for dimension in dimensions:
+                    scores[output_id, dimension.name] = numbers[position]
             signature = f"surface:{name.replace(' ', '-')}|refladder:{__version__}"
             methods.append(Method(name=name, signature=signature, scores=scores))
     return methods
@@ -127,17 +127,13 @@ def _best_surface(
     for dimension in dimensions:
         grid = build_grid(benchmark.outputs, means, {}, dimension.name)
         # The row, the column and the id of each output, in the order of the grid.
-        cells = [
-            (row, column, output)
-            for row, line in enumerate(grid.output_ids)
-            for column, output in enumerate(line)
-            if output is not None
-        ]
+        cells = []
+        for row, line in enumerate(grid.output_ids):
+            cells += [(row, column, each) for column, each in enumerate(line) if each is not None]
         rows, columns, output_ids = zip(*cells, strict=True)
         measures = np.full((len(names), *grid.human.shape), np.nan)
-        measures[: len(MEASURES), rows, columns] = np.array(
-            [values[output] for output in output_ids]
-        ).T
+        of_outputs = np.array([values[output] for output in output_ids])
+        measures[: len(MEASURES), rows, columns] = of_outputs.T
         for position, method in enumerate(others, start=len(MEASURES)):
             given = build_grid(benchmark.outputs, means, method.scores, dimension.name)
             measures[position] = given.predicted
@@ -182,7 +178,7 @@ def best_surface(
     for fold in range(FOLDS):
         rest = folds != fold
         areas = [area_under_curve(measure, good[rest]) for measure in left[rest].T]
-        chosen[fold] = np.argmax([0.5 if area is None else area for area in areas])
+        chosen[fold] = np.nan_to_num(np.array(areas, dtype=np.float64), nan=0.5).argmax()
     turns = chosen[np.arange(len(others)) % FOLDS]
     name = MEASURES[int(np.bincount(chosen[folds] if len(folds) else chosen).argmax())]
     return left[np.arange(len(left)), chosen[folds]], right[np.arange(len(right)), turns], name

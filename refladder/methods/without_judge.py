@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from refladder.backends.hf.loading import Opened
+    from refladder.backends.hf.readers import Encoded
     from refladder.backends.hf.tokens import Tokens
     from refladder.methods.contract import Judge, MethodSettings
     from refladder.records import Benchmark, Context, Dimension
@@ -270,6 +271,18 @@ def joined_inputs(
     inputs = [joined(writer.tokens, parts, separator, LENGTH) for parts in texts]
     problems[CUT] += sum(cut for _, cut in inputs)
     return [ids for ids, _ in inputs]
+
+
+def with_empty(texts: Sequence[str], values: Iterable[float | None]) -> list[float | None]:
+    """Return a value for every text, from those of the texts that are not empty; None for an empty one."""
+    given = iter(values)
+    return [next(given) if text.strip() else None for text in texts]
+
+
+def all_fitting(rows: Sequence[Encoded | None]) -> list[Encoded]:
+    """Return the inputs of a text, or none of them if one does not fit."""
+    fitting = [row for row in rows if row is not None]
+    return fitting if len(fitting) == len(rows) else []
 
 
 def token_id(opened: Opened, name: str, suggestion: str) -> int:
