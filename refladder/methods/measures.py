@@ -67,26 +67,27 @@ def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
 
 def of_judgments(judgments: Iterable[Judgment]) -> Measures:
     """Count judgments by dimension and context: unparsed of all; of low label mass and tied of those parsed."""
-    counts: dict[tuple[str, str], list[int]] = {}
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for judgment in judgments:
-        counted = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])
-        counted[0] += 1
+        counted = counts[judgment.dimension, judgment.context_id]
+        counted["asked"] += 1
         if judgment.logprobs is None:
-            counted[1] += 1
+            counted["unparsed"] += 1
             continue
-        counted[2] += has_low_mass(judgment)
+        counted["low_mass"] += has_low_mass(judgment)
         if len(judgment.outcomes) > 1:
-            counted[3] += 1
+            counted["choices"] += 1
             second, best = sorted(judgment.logprobs)[-2:]
             # If both answers are near 1/2, log-probabilities that differ by 4 d are probabilities that differ by 2 d.
             tie = judgment.outcomes[judgment.logprobs.index(best)] == TIE
-            counted[4] += tie or best - second <= 4 * SAME
+            counted["tied"] += tie or best - second <= 4 * SAME
     measures: Measures = {}
-    for (dimension, context), (asked, unparsed, low_mass, choices, tied) in counts.items():
-        measures[Part("unparsed", dimension, context)] = (unparsed, asked)
-        measures[Part("low_mass", dimension, context)] = (low_mass, asked - unparsed)
-        if choices:
-            measures[Part("tied", dimension, context)] = (tied, choices)
+    for cell, counted in counts.items():
+        unparsed, parsed = counted["unparsed"], counted["asked"] - counted["unparsed"]
+        measures[Part("unparsed", *cell)] = unparsed, counted["asked"]
+        measures[Part("low_mass", *cell)] = counted["low_mass"], parsed
+        if counted["choices"]:
+            measures[Part("tied", *cell)] = counted["tied"], counted["choices"]
     return measures
 
 
@@ -159,12 +160,13 @@ class Tally:
 
     def notes(self) -> tuple[str, ...]:
         """List what went wrong, for the user, the most frequent first."""
-        shown = [
-            reason if count == 1 else f"{count:,} x {reason}"
-            for reason, count in self.reasons.most_common(SHOWN)
-        ]
+        shown = []
+        for reason, count in self.reasons.most_common(SHOWN):
+            shown.append(reason if count == 1 else f"{count:,} x {reason}")
         left = len(self.reasons) - SHOWN
-        return (*shown, f"and {left:,} more like these") if left > 0 else tuple(shown)
+        if left > 0:
+            shown.append(f"and {left:,} more like these")
+        return tuple(shown)
 
 
 def total(tallies: Sequence[Tally]) -> Tally:

@@ -24,6 +24,7 @@ from refladder.methods.pairwise import (
     compare_all,
     measures_of,
     open_pair_judge,
+    questions_of,
     scores_of,
     seed_of,
     signature_of,
@@ -76,6 +77,11 @@ class _Candidate(NamedTuple):
 
     template: Template
     fairness: float | None
+
+    @property
+    def distance(self) -> str:
+        """Return the distance of P(first) from 1/2."""
+        return "unparsed" if self.fairness is None else f"{-self.fairness:.3f}"
 
 
 def _numbers(options: Mapping[str, str]) -> tuple[int, int, int]:
@@ -136,9 +142,7 @@ def _run(
             failed += unusable
             asked += rewrites
             digests = {candidate.template.digest for candidate in candidates}
-            candidates += [
-                tried(template) for template in reworded if template.digest not in digests
-            ]
+            candidates += [tried(each) for each in reworded if each.digest not in digests]
         if settings.dry_run:
             templates = [candidate.template for candidate in candidates]
             _count_longest(benchmark, dimension, judge, settings, templates)
@@ -174,10 +178,7 @@ def _run(
 def _outcome(candidates: Sequence[_Candidate], best: _Candidate) -> str:
     if best.fairness is None:
         return "no pair was read in both orders with any instruction; the template's own is used"
-    listed = ", ".join(
-        "unparsed" if candidate.fairness is None else f"{-candidate.fairness:.3f}"
-        for candidate in candidates
-    )
+    listed = ", ".join(candidate.distance for candidate in candidates)
     return f"instruction {candidates.index(best)} of 0-{len(candidates) - 1}, |P(first) - 1/2| {listed}"
 
 
@@ -190,7 +191,7 @@ def _count_longest(
 ) -> None:
     """Count the comparisons in a dry run, with the longest instruction: the fairest is not known yet."""
     chosen = choose_pairs(benchmark, [dimension], settings)
-    questions = [question for cell, pairs in chosen for question in cell.questions(pairs.tolist())]
+    questions = questions_of(chosen)
 
     def length(template: Template) -> int:
         """Count tokens, with an unwritten instruction at its limit; characters if tokens are unknown."""
@@ -241,7 +242,7 @@ def _reworded(template: Template, path: str) -> list[Template]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8; save the instructions as UTF-8") from error
     templates = []
-    for number, words in enumerate((part.strip() for part in text.split("\n\n")), 1):
+    for number, words in enumerate(map(str.strip, text.split("\n\n")), start=1):
         try:
             if words:
                 templates.append(_with_instruction(template, head, words))

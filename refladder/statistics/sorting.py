@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -175,7 +175,7 @@ class Sorted:
 
 
 def run_together(
-    sorts: Sequence[Sort], ask: Callable[[list[tuple[int, int, int]]], Sequence[float]]
+    sorts: Sequence[Sort], ask: Callable[[list[tuple[int, int, int]]], Iterable[float]]
 ) -> list[Sorted]:
     """Run sorts side by side with one batch of questions per round.
 
