@@ -65,7 +65,7 @@ def evaluation_ladders(
 
     Return them and the rungs that failed. `needed` gets all prompts.
     """
-    if any(not context.text for context in benchmark.contexts):
+    if not all(context.text for context in benchmark.contexts):
         raise UsageError(
             f"{benchmark.name}: texts without a context have no ladder of their own; name a shared set with "
             f"{option('ladders')}, as `refladder build table --shared K` makes"

@@ -10,7 +10,7 @@ import numpy as np
 
 from refladder.errors import plural
 from refladder.records import Link, LinkedColumn
-from refladder.report.rendering import DASH, PlainTable, number, with_interval
+from refladder.report.rendering import DASH, PlainTable, number, table_of, with_interval
 from refladder.report.results import ShownRecord
 
 if TYPE_CHECKING:
@@ -104,16 +104,9 @@ def certificate_tables(certificate: Certificate) -> list[PlainTable]:
         counted.append(cells)
     legend = tuple(head for head in _STEPS if tested or head[0] != "p")
     return [
-        _table("steps from level to level", steps, legend),
-        _table("dimensions", counted, _SETS),
+        table_of("steps from level to level", steps, legend),
+        table_of("dimensions", counted, _SETS),
     ]
-
-
-def _table(
-    caption: str, rows: Sequence[Mapping[str, str]], legend: tuple[tuple[str, str], ...]
-) -> PlainTable:
-    """Return the table of rows whose cells are under their heads."""
-    return PlainTable(caption, [*rows[0]], [[*row.values()] for row in rows], legend)
 
 
 def certificate_lines(certificate: Certificate) -> list[str]:
@@ -265,7 +258,7 @@ def link_table(link: Link) -> PlainTable:
         }
         for column in link.columns
     ]
-    return _table("", rows, LINK_LEGEND)
+    return table_of("", rows, LINK_LEGEND)
 
 
 def _column_table(column: LinkedColumn) -> PlainTable:
@@ -280,7 +273,7 @@ def _column_table(column: LinkedColumn) -> PlainTable:
         "equipercentile": number(column.equipercentile_error, 2),
         "one text": number(column.half_width, 2),
     }
-    return _table(f"{column.column} on the scale of {column.to_column}", [row], COLUMN_LEGEND)
+    return table_of(f"{column.column} on the scale of {column.to_column}", [row], COLUMN_LEGEND)
 
 
 def decision_lines(link: Link) -> list[str]:

@@ -74,6 +74,13 @@ class PlainTable(NamedTuple):
     groups: tuple[tuple[str, int], ...] = ()
 
 
+def table_of(
+    caption: str, rows: Sequence[Mapping[str, str]], legend: tuple[tuple[str, str], ...]
+) -> PlainTable:
+    """Return the table of rows whose cells are under their heads."""
+    return PlainTable(caption, [*rows[0]], [[*row.values()] for row in rows], legend)
+
+
 def number(value: float | None, digits: int) -> str:
     """Format a number with this many decimals, or a dash."""
     # Adding 0 turns what rounds to -0 into 0.

@@ -113,11 +113,13 @@ def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
             f"{source}: the numbers in {column!r} are estimates of a student; give the scores of a judge, from which a "
             "student learns"
         )
-    rows = list(_rows(table, mapped, ladders))
-    used = [position for position, *_ in rows]
-    names = [name for _, name, *_ in rows]
-    outputs = [output for _, _, output, _ in rows]
-    known = [text for *_, text in rows if text is not None]
+    used, names, outputs, known = [], [], [], []
+    for position, name, output, text in _rows(table, mapped, ladders):
+        used.append(position)
+        names.append(name)
+        outputs.append(output)
+        if text is not None:
+            known.append(text)
     scores = pool.scores[used]
     if len(scores) < LEAST_ROWS:
         raise DataError(
@@ -127,13 +129,9 @@ def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
     notes = list(pool.notes)
     if pool.unscored:
         notes.append(f"{plural(pool.unscored, 'row')} without {column} not used")
-    reads_context = len(known) == len(rows) and any(names)
-    # Contexts that share their text are one, so that a text that is held out is not learned from.
+    reads_context = len(known) == len(names) and any(names)
     if reads_context:
-        least: dict[str, str] = {}
-        for context, name in zip(known, names, strict=True):
-            least[context] = min(name, least.get(context, name))
-        names = [least[context] for context in known]
+        names = _named_by_text(known, names)
     human = np.full(len(pool.scores), np.nan)
     if table.label:
         if not pool.marked:
@@ -150,8 +148,9 @@ def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
             f"{source}: {which} in {column!r} are {scores[~held_out][0]:g}, so there is nothing to learn"
         )
     notes.extend(_about_contexts(names, len(known), by_context=by_context))
+    read = known if reads_context else [""] * len(outputs)
     return Lessons(
-        texts=list(zip(known if reads_context else [""] * len(rows), outputs, strict=True)),
+        texts=list(zip(read, outputs, strict=True)),
         scores=scores,
         labels=human[used],
         contexts=contexts,
@@ -162,6 +161,14 @@ def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
         teacher=pool.signature,
         notes=notes,
     )
+
+
+def _named_by_text(texts: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Give contexts with the same text one name, so that no text that is held out is learned from."""
+    least: dict[str, str] = {}
+    for text, name in zip(texts, names, strict=True):
+        least[text] = min(name, least.get(text, name))
+    return [least[text] for text in texts]
 
 
 def _about_contexts(names: Sequence[str], known: int, *, by_context: bool) -> Iterator[str]:
@@ -184,19 +191,21 @@ def _rows(
 ) -> Iterator[tuple[int, str, str, str | None]]:
     """Yield of each row with a score and an output: its number among those with a score, context id, output, context."""
     rows = items(read_rows(table.source, table.given), mapped, check_ids=False)
-    # One copy of each context's text.
+    # One copy of the text of each context is kept.
     same: dict[str | None, str | None] = {}
-    for position, item in enumerate(
-        item for item in rows if number_in(item.row, table.by) is not None
-    ):
+    position = -1
+    for item in rows:
+        if number_in(item.row, table.by) is None:
+            continue
+        position += 1
         if item.output is not None:
             text = context_text_of(item, ladders)
             yield position, item.output.context_id, item.output.text, same.setdefault(text, text)
 
 
 def _numbered(names: Sequence[str]) -> IntArray:
-    codes: dict[str, int] = {}
-    return np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int64)
+    codes = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    return np.array(list(map(codes.__getitem__, names)), dtype=np.int64)
 
 
 def _held_out(names: Sequence[str]) -> BoolArray:
