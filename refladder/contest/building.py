@@ -169,10 +169,10 @@ class Builder:
             if code != 0:
                 raise DataError(" ".join(_last_lines(err)) or f"the dry run ended with code {code}")
             estimate = parse_json(read_bytes(out), "dry run", whole_file=True)
-        cost = [
-            f"{row['backend']}: {'' if row['exact'] else 'at most '}{cost_words(row)}"
-            for row in estimate["backends"]
-        ]
+        cost = []
+        for row in estimate["backends"]:
+            bound = "" if row["exact"] else "at most "
+            cost.append(f"{row['backend']}: {bound}{cost_words(row)}")
         return {
             "cost": cost,
             "kept": estimate["kept_judgments"],

@@ -268,6 +268,7 @@ class Worker:
         stops = False
         checks: list[JudgeCheck] = []
         own = ""
+        where = "" if file is None else f"{file.source}: "
         try:
             if not self._opened:
                 self._rung_judgments = list(rung_judgments)
@@ -286,8 +287,8 @@ class Worker:
                 folder = checks_folder() if self._task.checks else None
                 checks = check_judge(self._scorer(), folder, self._session, Silent())
         except PlugInError as failure:
-            # As below: one row must not end the run.
-            error = DataError(f"{file.source}: {failure}" if file else str(failure))
+            # One row must not end the run.
+            error = DataError(f"{where}{failure}")
         except RefladderError as failure:
             cause = failure.__cause__
             error = _sendable(failure)
@@ -295,7 +296,6 @@ class Worker:
                 isinstance(cause, OSError) and cause.errno in _FULL
             )
         except Exception as failure:  # noqa: BLE001  one row must not end the run; the text has the type
-            where = f"{file.source}: " if file else ""
             error = DataError(f"{where}{type(failure).__name__}: {' '.join(str(failure).split())}")
         # A judge that failed may have none: the notice of a server is that of its handshake.
         judge = self._judge if self._opened and self._student is None else None
@@ -320,15 +320,15 @@ class Worker:
 
     def _spent(self) -> dict[str, float]:
         """Return the counts of the judge since the last call; those that it does not know are absent."""
-        if not (spent := self._session.spent()):
+        spent = self._session.spent()
+        if not spent:
             return {}
-        known = {
-            name: count
-            for name, count in spent[0].items()
-            if count is not None and name != "backend"
-        }
-        before, self._told = self._told, known
-        return {name: count - before.get(name, 0) for name, count in known.items()}
+        since = {}
+        for name, count in spent[0].items():
+            if count is not None and name != "backend":
+                since[name] = count - self._told.get(name, 0)
+                self._told[name] = count
+        return since
 
     @cached_property
     def _folder(self) -> Folder:

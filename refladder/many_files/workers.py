@@ -185,9 +185,10 @@ class RayActors:
                 f"the Ray cluster cannot be reached ({' '.join(str(error).split())[:200]}); check RAY_ADDRESS, "
                 "or start one with `ray start --head`"
             ) from error
-        places = [(int(node.get("CPU", 0)), int(node.get("GPU", 0))) for node in nodes]
-        processors = sum(cpus for cpus, _ in places)
-        devices = sum(devices for _, devices in places) if gpus else 0
+        cpus = [int(node.get("CPU", 0)) for node in nodes]
+        places = [int(node.get("GPU", 0)) for node in nodes]
+        processors = sum(cpus)
+        devices = sum(places) if gpus else 0
         self.number = number or devices or max(1, processors - 1)
         if self.number > (devices or processors):
             what = plural(devices, "GPU") if devices else plural(processors, "core")
@@ -197,12 +198,10 @@ class RayActors:
                 f"--workers {self.number}: the Ray cluster has {what}; give fewer workers"
             )
         self.number = max(1, min(self.number, files))
+        if not devices:
+            places = [self.number] * len(nodes)
         self._options = {
-            "num_cpus": cores_of_an_actor(
-                [cpus for cpus, _ in places],
-                [held if devices else self.number for _, held in places],
-                self.number,
-            ),
+            "num_cpus": cores_of_an_actor(cpus, places, self.number),
             "num_gpus": 1 if devices else 0,
             "runtime_env": {"env_vars": {WORKERS: str(math.ceil(self.number / len(nodes)))}},
         }
