@@ -540,8 +540,11 @@ def _notes(asker: Asker, dimensions: Sequence[OfDimension], tests: int, anchors:
             f"Too few ladders for a verdict: {have}. No sign test of {tests} can pass with them even if all ladders "
             "rise; build ladders for more contexts."
         )
-    judged = [each for each in dimensions if any(step.w is not None for step in each.steps)]
-    unfitted = [each.dimension for each in judged if each.ties is None]
+    unfitted = []
+    for each in dimensions:
+        judged = any(step.w is not None for step in each.steps)
+        if judged and each.ties is None:
+            unfitted.append(each.dimension)
     if unfitted:
         notes.append(
             f"{', '.join(unfitted)}: no strengths and no spacing, because the fit of Davidson's model did not converge."

@@ -16,7 +16,7 @@ from refladder.statistics.estimators import SAME
 from refladder.statistics.shares import share_intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
@@ -55,14 +55,6 @@ def add(sums: dict[K, tuple[float, int]], parts: Iterable[tuple[K, tuple[float, 
     for key, (points, count) in parts:
         before = sums.get(key, (0.0, 0))
         sums[key] = (before[0] + points, before[1] + count)
-
-
-def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
-    """Add up several mappings."""
-    measures: Measures = {}
-    for part in parts:
-        add(measures, part.items())
-    return measures
 
 
 def of_judgments(judgments: Iterable[Judgment]) -> Measures:
@@ -150,12 +142,15 @@ class Tally:
 
     def counts(self, measures: Measures | None = None) -> dict[str, Any]:
         """Return the counts of a `MethodResult`, with further shares for the report card."""
+        everything: Measures = {}
+        for part in (self.measures, measures or {}):
+            add(everything, part.items())
         return {
             "judgments": self.judgments,
             "reused": self.reused,
             "unparsed": self.unparsed,
             "characters": self.characters,
-            "measures": joined([self.measures, measures or {}]),
+            "measures": everything,
         }
 
     def notes(self) -> tuple[str, ...]:
@@ -171,10 +166,11 @@ class Tally:
 
 def total(tallies: Sequence[Tally]) -> Tally:
     """Add up several tallies; the reasons stay with each."""
-    return Tally(
-        judgments=sum(tally.judgments for tally in tallies),
-        reused=sum(tally.reused for tally in tallies),
-        unparsed=sum(tally.unparsed for tally in tallies),
-        characters=sum(tally.characters for tally in tallies),
-        measures=joined(tally.measures for tally in tallies),
-    )
+    whole = Tally()
+    for tally in tallies:
+        whole.judgments += tally.judgments
+        whole.reused += tally.reused
+        whole.unparsed += tally.unparsed
+        whole.characters += tally.characters
+        add(whole.measures, tally.measures.items())
+    return whole

@@ -7,6 +7,7 @@ shipped ones or the user's, so that it does something where nothing can reword; 
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -171,7 +172,7 @@ def _run(
         method=Method(name="zepo", signature=signature, scores=scores),
         **total([search, *tallies]).counts(measures_of(comparisons)),
         comparisons=comparisons,
-        notes=(*notes, *search.notes(), *(note for tally in tallies for note in tally.notes())),
+        notes=(*notes, *itertools.chain.from_iterable(map(Tally.notes, (search, *tallies)))),
     )
 
 

@@ -164,12 +164,11 @@ def _draw(
     """
     contexts, items = ratings.shape
     # Items are numbered over all contexts, so that one estimate covers them all.
-    pairs = np.concatenate(
-        [
-            select_pairs(items, budget, scheme, seed * contexts + number) + number * items
-            for number in range(contexts)
-        ]
-    )
+    chosen = []
+    for number in range(contexts):
+        of_context = select_pairs(items, budget, scheme, seed * contexts + number)
+        chosen.append(of_context + number * items)
+    pairs = np.concatenate(chosen)
     answers = matrix[pairs[:, 0], pairs[:, 1] % items]
     points = []
     for threshold in (0.5, bias.fit_threshold(answers)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -101,15 +102,16 @@ def standings_of(
         for model in (trial.one, trial.other):
             cell = row_numbers[trial.row], models.index(model), criteria.index(trial.criterion)
             counts[*cell, _kind(trial, model)] += 1
-    failed = np.array([[(row, model) not in written for model in models] for row in rows])
+    failed = np.ones((len(rows), len(models)), dtype=np.bool_)
+    for row, model in written:
+        failed[row_numbers[row], models.index(model)] = False
     relative = np.ones(len(criteria))
     if weights is not None:
         relative = np.array(weights) * len(criteria) / sum(weights)
     if np.count_nonzero(relative) == 1:
         relative = np.sign(relative)
-    layers = [
-        (name, counts[:, :, layer], counts[:, :, layer]) for layer, name in enumerate(criteria)
-    ]
+    by_criterion = np.moveaxis(counts, 2, 0)
+    layers = list(zip(criteria, by_criterion, by_criterion, strict=True))
     if len(criteria) > 1:
         weighted = (counts * relative[:, None]).sum(axis=2)
         layers.append((OVERALL, counts[:, :, relative > 0].sum(axis=2), weighted))
@@ -118,17 +120,20 @@ def standings_of(
     for criterion, layer_counts, layer_weighted in layers:
         points = layer_weighted[..., _WIN] + layer_weighted[..., _TIE] / 2
         trials_by_row = layer_weighted[..., :_UNPARSED].sum(axis=2).astype(np.float64)
-        for line, row in enumerate(rows):
-            for column, model in enumerate(models):
-                at = (line, column)
-                standing = _standing(layer_counts[at], failed[at], points[at], trials_by_row[at])
-                by_row.append(Standing(row=row, model=model, criterion=criterion, **standing))
+        for (line, row), (column, model) in itertools.product(enumerate(rows), enumerate(models)):
+            at = (line, column)
+            standing = _standing(layer_counts[at], failed[at], points[at], trials_by_row[at])
+            by_row.append(Standing(row=row, model=model, criterion=criterion, **standing))
         intervals = share_intervals(points.T, trials_by_row.T)
         total = []
         for column, model in enumerate(models):
             low, high = known_numbers(intervals[column])
-            values = (layer_counts, failed, points, trials_by_row)
-            standing = _standing(*(value[:, column].sum(axis=0) for value in values))
+            standing = _standing(
+                layer_counts[:, column].sum(axis=0),
+                failed[:, column].sum(),
+                points[:, column].sum(),
+                trials_by_row[:, column].sum(),
+            )
             standing |= {"low": low, "high": high}
             total.append(Standing(row=None, model=model, criterion=criterion, **standing))
         over_rows += sorted(total, key=lambda each: 1.0 if each.rate is None else -each.rate)

@@ -107,12 +107,12 @@ def rising_chain(w: FloatArray) -> BoolArray:
     best: list[tuple[int, int, float, int]] = []
     for high in range(rungs):
         end = int(high in {0, rungs - 1})
-        below = [low for low in range(high) if w[low, high] > 0.5 + EVEN]
-        options = [
-            (best[low][0] + 1, best[low][1] + end, best[low][2] + float(w[low, high]), low)
-            for low in below
-        ]
-        best.append(max([(1, end, 0.0, -1), *options], key=lambda option: option[:3]))
+        chain_to = (1, end, 0.0, -1)
+        for low, (length, ends, total, _) in enumerate(best):
+            if w[low, high] > 0.5 + EVEN:
+                longer = (length + 1, ends + end, total + float(w[low, high]), low)
+                chain_to = max(chain_to, longer, key=lambda option: option[:3])
+        best.append(chain_to)
     chain = np.zeros(rungs, dtype=np.bool_)
     rung = max(range(rungs), key=lambda number: best[number][:3])
     while rung >= 0:

@@ -175,21 +175,16 @@ def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -
     samples, wide = units.reshape(-1, rows.shape[-1]), candidates + 1
     keys = samples + (samples.max() + 1) * np.arange(len(samples))[:, np.newaxis]
     each, place = np.unique(keys, return_inverse=True)
-    kept, wrong = (
-        np.bincount(place.ravel() * wide + first.ravel(), minlength=wide * len(each))
-        .reshape(-1, wide)
-        .cumsum(axis=1)[:, :-1]
-        .astype(np.float64)
-        for first in (rows, bad)
-    )
-    starts = np.searchsorted(each, keys.min(axis=1))
-    parts = kept, wrong, kept > 0, kept * kept, kept * wrong, wrong * wrong
-    return UnitSums(
-        *(
-            np.add.reduceat(part * 1.0, starts).reshape(*rows.shape[:-1], candidates)
-            for part in parts
-        )
-    )
+
+    def kept_in_contexts(first: IntArray) -> FloatArray:
+        cells = place.ravel() * wide + first.ravel()
+        counts = np.bincount(cells, minlength=wide * len(each)).reshape(-1, wide)
+        return counts.cumsum(axis=1)[:, :-1].astype(np.float64)
+
+    kept, wrong = kept_in_contexts(rows), kept_in_contexts(bad)
+    parts = np.stack([kept, wrong, kept > 0, kept * kept, kept * wrong, wrong * wrong])
+    sums = np.add.reduceat(parts, np.searchsorted(each, keys.min(axis=1)), axis=1)
+    return UnitSums(*sums.reshape(len(parts), *rows.shape[:-1], candidates))
 
 
 class Allowance(NamedTuple):
