@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
 GENERATED = "generated.jsonl"
 RUN = "run.json"
-# Number of texts written and stored at a time.
+# This number of texts is written and stored at a time.
 BATCH = 256
 
 _WHY = parse_task_prompt(
@@ -165,7 +165,7 @@ def run(spec: ContestSpec, session: Session, events: Events) -> Contest:
 
     Texts and judgments are stored line by line, for resuming; `results.jsonl` is written at the end.
     """
-    # Locked before a model is loaded or a server is asked.
+    # The folder is locked before a model is loaded or a server is asked.
     with locked_folder(spec.folder):
         kept = _Kept(spec, session, spent_before(spec.folder), events)
         contest = _compete(spec, session, kept.progress)

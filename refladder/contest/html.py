@@ -38,7 +38,7 @@ _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _NUMBER = r"-?\d+\.\d+"
 _WITH_INTERVAL = re.compile(rf"({_NUMBER})\S* \[({_NUMBER}), ({_NUMBER})\]")
-# Width of the bar beside a number.
+# The bar beside a number has this width.
 _WIDTH = 120
 
 

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from refladder.contest.review_data import ReviewData
 
 FIRST, SECOND, TIE = "first", "second", "tie"
-# Seconds to wait for another server that writes the same file.
+# Another server that writes the same file is awaited for these seconds.
 _PATIENCE = 5.0
-# Characters of a rater's name.
+# The name of a rater has at most this number of characters.
 _LONGEST = 80
-# Columns of every grade.
+# Every grade has these columns.
 _COLUMNS = ("output_id", "context_id", "system", "dimension", "value", "rater")
-# Fields of a rating beside its texts and criterion.
+# A rating has some of these fields beside its texts and criterion.
 _GIVEN = ("value", "winner", "rater")
 _guard = threading.Lock()
 

@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Run
 
-    # A line of results.jsonl, and all lines by their kind.
+    # These are a line of results.jsonl, and all lines by their kind.
     _Line = Mapping[str, Any]
     _Lines = Mapping[str, Sequence[_Line]]
 
 # Fields of a criterion that older and other runs leave out.
 _SCALE = ("low", "high", "worst", "best", "weight")
-# How a note on the judge check begins.
+# A note on the judge check begins with this.
 CHECK = "judge check, "
-# Most columns of numbers that the threshold view offers as labels.
+# The threshold view offers at most this number of columns as labels.
 _MOST_LABELS = 12
 
 
@@ -407,7 +407,7 @@ def _ladders(
     if name is None or run is None:
         return None
     if name.startswith(PREFIX):
-        # The commit that scored the table, which its branch may have left.
+        # The run names the commit that scored the table; the branch may have moved on.
         name = run.ladders.partition("|")[0].rpartition("@")[0]
     folder = Path(name)
     try:
@@ -490,7 +490,7 @@ def _climbs(
     With a shared set, the rungs of the first anchor come first, and so on.
     """
     starts = {anchor: number * rungs for number, anchor in enumerate(anchors)} or {"": 0}
-    # For each rung, what a text won on a criterion.
+    # A cell holds, for each rung, what a text won on a criterion.
     cells: dict[tuple[str, str], list[list[float]]] = {}
     for where, judgment in judgments:
         if judgment.dimension not in data.criteria:

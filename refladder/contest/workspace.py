@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from refladder.contest.review_data import ReviewData
 
-# Depth of folders below a named one.
+# Folders are read to this depth below a named one.
 _DEPTH = 3
-# Largest number of files that are listed.
+# At most this number of files is listed.
 _MOST = 2000
-# Rows of a preview.
+# A preview has this number of rows.
 _PREVIEW = 5
-# Characters of a cell in a preview.
+# A cell of a preview is cut to this number of characters.
 _LONGEST = 300
-# Ends of the names of refladder's own files.
+# Names of files that refladder writes beside a table end so.
 _PARTS = (".judgments.jsonl", ".ratings.jsonl", ".preferences.jsonl", ".journal.jsonl")
 
 

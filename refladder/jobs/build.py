@@ -271,7 +271,7 @@ def _written(
     unnamed: list[LadderFailure] = []
     if spec.adds is not None:
         _check_recipe(spec, spec.adds, writer)
-        # The set as it is now: later additions have journals of their own.
+        # The journal is named by the set as it is now: later additions have their own.
         journal = f"add-{spec.adds.digest}.journal.jsonl"
     elif (spec.folder / REVISIONS).is_file():
         raise UsageError(
@@ -402,7 +402,7 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
             value = row.fields[name]
             if name == "context_id":
                 value = row_id(row.where, name, value)
-            # The cells of CSV are texts.
+            # Cells of CSV files are texts.
             if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():
                 value = int(value)
             if type(value) is not kind:

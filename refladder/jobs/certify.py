@@ -74,9 +74,9 @@ if TYPE_CHECKING:
     from refladder.session import Session
 
 T = TypeVar("T")
-# The file of judgments in the folder of a set.
+# The folder of a set keeps its judgments in this file.
 JUDGMENTS = "certificate.judgments.jsonl"
-# Judgments asked and stored at a time; also what a kill can lose.
+# Judgments are asked and stored in batches of this number; a kill can lose one.
 BATCH = 256
 _SURFACE = "builtin"
 _TESTS = "exact one-sided sign test over contexts, Holm"

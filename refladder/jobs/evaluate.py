@@ -552,7 +552,7 @@ def _against_best(
     p_values: dict[int, float] = {}
     tables: dict[tuple[str, str], list[int]] = {}
     for position, row in enumerate(rows):
-        # One dimension is its own mean.
+        # A single dimension is its own mean.
         of_its_own = row.dimension != MEAN or len(names) > 1
         if row.value is not None and row.statistic != PARTIAL and of_its_own:
             tables.setdefault((row.level, row.statistic), []).append(position)

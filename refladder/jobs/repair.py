@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
     from refladder.settings import BuildSpec
 
-    # Context id and dimension.
+    # A ladder is known by its context id and dimension.
     Key = tuple[str, str]
 
-# Number of rounds in which rungs are written again.
+# Rungs are written again in at most this number of rounds.
 ROUNDS = 2
 
 

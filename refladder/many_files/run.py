@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from refladder.many_files.workers import Workers
     from refladder.records import JudgeCheck, Progress
 
-# Most failed files in the message.
+# The message names at most this number of failed files.
 _SHOWN = 10
 
 
@@ -321,10 +321,10 @@ class _Driver:
     failed: dict[str, str] = field(default_factory=dict)
     notices: set[str] = field(default_factory=set)
     costs: Counter[str] = field(default_factory=Counter)
-    # What a worker reported as spent; its successor may spend that much less.
+    # A worker reported these costs; its successor may spend that much less.
     usd: dict[int, float] = field(default_factory=dict)
     checks: list[JudgeCheck] = field(default_factory=list)
-    # Rows done of each worker's file.
+    # This counts the rows done of the file of each worker.
     partly: dict[int, int] = field(default_factory=dict)
     begun: float = field(default_factory=time.monotonic)
 

@@ -53,11 +53,11 @@ if TYPE_CHECKING:
     from refladder.records import JudgeCheck, Judgment, Progress
     from refladder.students.student import Student
 
-# Seconds between two messages about a file under way.
+# Messages about a file under way are these seconds apart.
 _EVERY = 1.0
-# Seconds between two attempts at a file that another process is writing.
+# Attempts at a file that another process is writing are these seconds apart.
 _PAUSE = 0.5
-# Attempts at such a file, two minutes. A worker ends some seconds after its Ray node, and file servers keep the locks of
+# These attempts take two minutes. A worker ends some seconds after its Ray node, and file servers keep the locks of
 # a machine that is gone for a minute or more.
 _ATTEMPTS = 240
 _FULL = errno.ENOSPC, errno.EDQUOT
@@ -76,7 +76,7 @@ _PLACES = {
     "checks",
 }
 _PLACES |= {"judge", "judge_options"}
-# The content of these counts, not the path.
+# Their content determines the scores, not their path.
 _PATHS = "prompts", "student"
 
 
@@ -237,7 +237,7 @@ class Worker:
     def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
         self._task = opened = chosen(Task, json.loads(task))
         self._tell = tell
-        # On another machine it may not exist, and paths need not be relative.
+        # The folder may be missing on another machine, where paths need not be relative.
         with suppress(OSError):
             os.chdir(opened.directory)
         price = None if opened.price is None else Price(**opened.price)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # A file has failed after this many workers died with it.
 DEATHS = 3
 _THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
-# Seconds for a worker to end after it was asked to.
+# A worker that was asked to end has these seconds for it.
 _CLOSE = 5.0
 
 
@@ -50,7 +50,7 @@ class Processes:
         self._gpus = gpus
         self._task = ""
         self._running: list[tuple[SpawnProcess, Connection]] = []
-        # Files under way, by the pipe of their worker.
+        # Workers with a file under way are listed by their pipe.
         self._busy: dict[Any, int] = {}
 
     def start(self, task: str) -> None:
@@ -79,7 +79,7 @@ class Processes:
         """Give a file to a process."""
         pipe = self._running[worker][1]
         self._busy[pipe] = worker
-        # The worker has died: `wait` says so.
+        # If the worker has died, `wait` says so.
         with suppress(OSError):
             pipe.send(asked)
 
@@ -169,7 +169,7 @@ class RayActors:
 
     def __init__(self, number: int | None, files: int, *, gpus: bool) -> None:
         try:
-            # An optional package of 240 MB.
+            # Ray is an optional package of 240 MB.
             ray: Any = import_module("ray")
         except ImportError as error:
             raise UsageError("--engine ray needs Ray; pip install ray") from error

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Context, Dimension
 
 
-# The layer that agrees best with people on WMT16, as in the reference package, by the last part of a name or path.
+# These layers agree best with people on WMT16, as in the reference package, by the last part of a name or path.
 # Other models use the last layer.
 LAYERS = {
     "bert-base-uncased": 9,

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 VERIFIER = "verifier"
 LETTERS = ROLE_GRADES[VERIFIER]
-# Largest number of tokens of an answer: arXiv 2307.07889, section 4.3.2.
+# An answer has at most this number of tokens (arXiv 2307.07889, section 4.3.2).
 ANSWER_TOKENS = 5
 
 
@@ -160,7 +160,7 @@ def _verify(
             mean = known_mean(grades_of_cell[pairs == position])
             if mean is not None:
                 scores[output.id, cell.dimension.name] = on_scale(mean, LETTERS, scale)
-        # The paper's soft win, of grades from 0 to 1.
+        # This is the paper's soft win, of grades from 0 to 1.
         difference = (grades_of_cell[:, 1] - grades_of_cell[:, 0]) / (LETTERS - 1)
         comparisons.append(cell.compared(pairs, 1 / (1 + np.exp(difference))))
     return MethodResult(

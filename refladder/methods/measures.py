@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
 
-# Number of reasons that the user sees.
+# The user sees at most this number of reasons.
 SHOWN = 5
 
 K = TypeVar("K")
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     context: str
 
 
-# Points, and the number of cases in which they could be won.
+# A measure has points, and the number of cases in which they could be won.
 Measures = dict[Part, tuple[float, int]]
 
 

@@ -50,13 +50,13 @@ SUGGESTION = (
     "potsawee/longformer-large-4096-answering-race as safetensors and pass mqag:GENERATOR+DISTRACTORS+READER"
 )
 ROLES = ("question and answer generator", "distractor generator", "multiple-choice reader")
-# Number of questions about each output, as in the authors' program.
+# Each output gets this number of questions, as in the authors' program.
 QUESTIONS = 20
 NO_QUESTION = "outputs about which no question could be parsed, without a score: {:,}"
 UNUSABLE = "questions left out (no answer, no wrong option, cut off, or not answerable): {:,}"
-# Largest number of wrong options.
+# A question has at most this number of wrong options.
 _WRONG = 3
-# Largest number of tokens of a question with its answer, and of the wrong options.
+# A question with its answer, and the wrong options, have at most this number of tokens.
 _TOKENS = 128
 
 

@@ -345,7 +345,7 @@ def _beam_and_gap(options: Mapping[str, str]) -> tuple[int, float]:
             f"pairs-beam.beam={options['beam']}, pairs-beam.gap={options['gap']}: beam must be a whole number and gap "
             "a number"
         ) from None
-    # Refuses values out of range before anything is asked.
+    # This refuses values out of range before anything is asked.
     beam_sort([], beam=beam, gap=gap)
     return beam, gap
 

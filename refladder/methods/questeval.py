@@ -47,15 +47,15 @@ NO_QUESTION = (
     "outputs without a score, since no question about them or their context was answered: {:,}"
 )
 UNUSABLE = "questions or answers left out (empty or cut off): {:,}"
-# Prefix that the published question generator was trained on.
+# The published question generator was trained with this prefix.
 _PREFIX = "sv1"
 _UNANSWERABLE = "unanswerable"
-# Largest numbers of tokens.
+# A question and an answer have at most these numbers of tokens.
 _QUESTION = 64
 _ANSWER = 32
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
-# Words that are no part of a name.
+# These words are no part of a name.
 _NO_NAMES = """
 a about above after again against all also am an and any are as at be because been before being below between
 both but by can could did do does doing down during each few for from further had has have having he her

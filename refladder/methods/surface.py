@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension
 
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
-# Numbers of words of an n-gram.
+# N-grams of these sizes are looked up in the context.
 _SIZES = (1, 2, 3)
 MEASURES = (
     *("length", "distinct words", "coverage"),
     *(f"{size}-grams in context" for size in _SIZES),
     *("word overlap", "type/token ratio", "negative length"),
 )
-# Number of folds of contexts, to choose a measure for labels.
+# A measure for labels is chosen on this number of folds of contexts.
 FOLDS = 5
 
 
@@ -126,7 +126,7 @@ def _best_surface(
     chosen_of: list[str] = []
     for dimension in dimensions:
         grid = build_grid(benchmark.outputs, means, {}, dimension.name)
-        # The row, the column and the id of each output, in the order of the grid.
+        # Each cell has the row, the column and the id of an output, in the order of the grid.
         cells = []
         for row, line in enumerate(grid.output_ids):
             cells += [(row, column, each) for column, each in enumerate(line) if each is not None]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Context, Dimension
 
 
-# Number of tokens that UniEval was trained on; T5 itself accepts any number.
+# UniEval was trained on this number of tokens; T5 itself accepts any number.
 UNIEVAL_LENGTH = 1024
 UNIEVAL_SUGGESTION = (
     "fetch MingZhong/unieval-sum (or unieval-dialog) as safetensors and pass unieval:PATH"
@@ -79,7 +79,7 @@ NO_REFERENCE = (
     "outputs without a score on a dimension that needs a reference (their context has none): {:,}"
 )
 
-# What the published checkpoints were trained on: arXiv 2210.07197, appendix.
+# The published checkpoints were trained on these questions (arXiv 2210.07197, appendix).
 UNIEVAL_QUESTIONS = {
     ("summarization", "coherence"): BooleanQuestion(
         "Is this a coherent summary to the document?", "summary: {output}", "document: {context}"
@@ -287,7 +287,7 @@ def _of_pairs(
 ) -> TextScores:
     """Compute a number for each text from the logits of its pairs, shape (pairs, classes)."""
     problems: Counter[str] = Counter()
-    # None for an empty text, no rows for one that does not fit.
+    # An empty text has None, and one that does not fit has no rows.
     rows_of: list[list[Encoded] | None] = []
     plain = reader.tokens.plain
     for text in texts:

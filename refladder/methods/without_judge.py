@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Judge, MethodSettings
     from refladder.records import Benchmark, Context, Dimension
 
-    # Scores the outputs of one context.
+    # A function that scores the outputs of one context.
     Score = Callable[[Context, Sequence[str]], "TextScores"]
-    # Opens what the method needs, or gives the reason why it has nothing to work on.
+    # A function that opens what the method needs, or returns why it has nothing to work on.
     Open = Callable[
         [Benchmark, Sequence[Dimension], dict[str, str], MethodSettings], "str | Evaluator"
     ]
 
 NO_CHECKPOINT = "no checkpoint was named; "
-# Sentences about what went wrong, each with its count.
+# These sentences say what went wrong, with a count.
 CUT = "inputs truncated to the length that the model accepts: {:,}"
 EMPTY = "empty outputs, without a score: {:,}"
 TOO_LONG = "outputs that leave no room for their context, without a score: {:,}; use a model with a longer context"
@@ -195,9 +195,9 @@ def against_references(
     )
 
 
-# Options of every method with checkpoints; see `refladder.backends.hf.open_hf` for the values.
+# Every method with checkpoints has these options; `refladder.backends.hf.open_hf` explains the values.
 MACHINE = {"dtype": "float32", "device": "auto", "memory": "auto"}
-# Number of tokens that the published question generators were trained on.
+# The published question generators were trained on this number of tokens.
 LENGTH = 512
 
 

@@ -18,7 +18,7 @@ from refladder.statistics.correction import SIGNIFICANT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-# Largest number of columns of figures in a table for paper.
+# A table for a paper has at most this number of columns of figures.
 _WIDEST = 12
 _COUNTS = ("contexts", "skipped", "unscored")
 _LEVEL_WORDS = {
@@ -77,7 +77,7 @@ def _grouped(rows: Iterable[Agreement], name: str) -> dict[str, list[Agreement]]
 def _parts(rows: Sequence[Agreement]) -> list[Sequence[Agreement]]:
     """Split rows into tables: one table, or if that is too wide, the means of benchmarks and each benchmark."""
     by_benchmark = _grouped(rows, "benchmark")
-    # One column more holds the mean of all.
+    # The mean over all benchmarks takes one more column.
     if len(by_benchmark) == 1 or len(_columns(rows)) < _WIDEST:
         return [rows]
     return [_grouped(rows, "dimension")[MEAN], *by_benchmark.values()]

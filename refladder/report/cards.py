@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension
 
 ALL = "all"
-# A count that the backend does not report.
+# This is shown for a count that the backend does not report.
 UNKNOWN = "unknown"
 _SIGNS = (
     (UNKNOWN, "not reported by the backend"),

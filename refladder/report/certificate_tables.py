@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from refladder.files.certificate import Certificate, Sharing
 
-# Number of ladders that are named in a line.
+# A line names at most this number of ladders.
 _SHOWN = 5
 _STEPS = (
     ("in order", "ladders whose higher rung is better, of those that decide"),

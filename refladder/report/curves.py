@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Comparisons
 
 
-# Number of budgets of a curve, if none are given.
+# A curve has this number of budgets if none are given.
 POINTS = 10
-# Sizes of the subsets of outputs.
+# Self-consistency is measured on subsets of these sizes.
 SIZES = (2, 3, 4, 6, 8, 12, 16)
 
 

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from refladder.records import Progress
 
-# Seconds to the first line and between two lines, without a terminal.
+# Without a terminal, the first line comes after these seconds, and the next ones at this distance.
 FIRST_LINE = 8.0
 LINE_EVERY = 30.0
-# Seconds over which the bar's rate is measured: a batch of a slow model takes minutes.
+# The rate of a bar is measured over these seconds, since a batch of a slow model takes minutes.
 _PERIOD = 600.0
-# Number of units from which on the remaining time is given in that unit.
+# Remaining time is given in a unit from this number of units on.
 _TWO = 2
-# Number per second from which on the rate is a whole number.
+# The rate is a whole number from this number per second on.
 _FAST = 10
 
 
@@ -127,7 +127,7 @@ class _Lines:
         self._answered = answered
         self._state: tuple[int, int | None, str] = (0, None, "")
         self._each = 0
-        # Units done, prompts and time when this total was first reported.
+        # These are the units done, the prompts and the time when this total was first reported.
         self._since = (0, 0, started)
 
     def __call__(self, done: int, total: int | None, note: str = "", each: int = 0, /) -> None:

@@ -23,16 +23,16 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 DASH = "—"
-# The sign of intervals in a legend.
+# Legends explain intervals under this sign.
 INTERVALS = "[ ]"
-# Most columns of a LaTeX table that stays in one column of a page; a wider one spans all.
+# A LaTeX table with more columns spans all columns of a page.
 _COLUMN = 7
 _TEMPLATE = Path(__file__).with_name("templates") / "table.tex"
 
-# C1 controls, line ends of Unicode, all characters with the property Bidi_Control, half surrogate pairs.
+# These are C1 controls, line ends of Unicode, characters with the property Bidi_Control, and half surrogate pairs.
 _UNSAFE = r"\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
-# JSON escapes those below U+0020 itself.
+# The module json escapes the characters below U+0020.
 _JSON_CONTROL = re.compile(f"[{_UNSAFE}]")
 
 _LATEX = str.maketrans(

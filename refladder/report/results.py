@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from refladder.report.rendering import PlainTable
 
-# Characters of a result as text.
+# A result as text is cut after this number of characters.
 LONGEST = 3900
-# Columns of its tables.
+# Its tables have this width in columns.
 WIDTH = 100
 # Cells hold bars and numbers that are aligned by their characters.
 _EVEN = "white-space:pre;font-family:monospace"

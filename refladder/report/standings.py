@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 OVERALL = "overall"
 _WIN, _TIE, _LOSS, _UNPARSED = range(4)
-# Keys of the counts, and their heads.
+# The keys of the counts have these heads in tables.
 _COUNTS = {
     "wins": "wins",
     "ties": "ties",

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from refladder.scoring.score_report import ScoreReport
 
-# Number of reasons that are shown, the most frequent first.
+# This number of reasons is shown, the most frequent first.
 _REASONS = 10
 
 
@@ -95,7 +95,7 @@ def beyond_lines(
             beyond.append(
                 f"{texts} {'falls' if low == 1 else 'fall'} below the lowest{'' if high else ' rung'}"
             )
-        # Texts that do both, at least, where the same texts were judged at both ends.
+        # At least this number of texts does both, if the same ones were judged at both ends.
         both = high + low - of_high if of_high is not None and of_high == of_low else 0
         meaning = "scores hardly distinguish such texts"
         if both > 0:

@@ -52,7 +52,7 @@ def fitted(table: PlainTable, width: int) -> list[Table]:
         table = table._replace(rows=[[row[0], *map(_stacked, row[1:])] for row in table.rows])
     longest_piece = _widest(_pieces(" ".join(names)))
     shortest = min(max(_NARROW, longest_piece), width // 3)
-    # The table has an edge on both sides.
+    # The edges of a table take one column on both sides.
     room = width - 2 - shortest
     whole, narrow = _widths(table)
     widths = whole if sum(whole) <= room else narrow

@@ -142,7 +142,7 @@ def build_grid(
     names = dict.fromkeys(output.context_id for output in outputs)
     contexts = {context: row for row, context in enumerate(names)}
     unnamed: Counter[str] = Counter()
-    # The column of each output: its system, or its number among those without one.
+    # The column of an output is that of its system, or of its number among outputs without one.
     keys: list[tuple[str, int]] = []
     for output in outputs:
         keys.append((output.system, 0 if output.system else unnamed[output.context_id]))
@@ -171,7 +171,7 @@ def build_grid(
         predicted[row, column] = math.nan if score is None else score
     largest = np.fmax.reduce(np.abs(predicted), axis=None, initial=0.0)
     if largest > 0:
-        # By decimal places, so that whole numbers and decimals stay as they are: their means may be equal.
+        # Rounding to decimal places keeps whole numbers and decimals as they are, so equal means stay equal.
         places = 12 - math.ceil(math.log10(largest))
         predicted = np.round(predicted, min(places, 300))
     return Grid(
@@ -250,7 +250,7 @@ def evaluate_method(
         ]
     contexts = list(dict.fromkeys(output.context_id for output in benchmark.outputs))
     weights = leave_out(len(contexts))
-    # Drawn for contexts in an order of their own, so that p-values do not follow the order of the rows.
+    # Swaps are drawn for contexts in sorted order, so p-values do not depend on the order of the rows.
     places = {name: place for place, name in enumerate(sorted(contexts))}
     swaps = draw_swaps(len(contexts), resamples, context_seed(contexts, seed))
     swaps = swaps[:, [places[name] for name in contexts]]

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray
 
 PASS, UNTESTED, REWRITE, DROP, REFUSE = "pass", "untested", "rewrite", "drop", "refuse"
-# The mildest first.
+# Verdicts are listed from the mildest on.
 SEVERITY = PASS, UNTESTED, REWRITE, DROP, REFUSE
-# Error of all sign tests of a set together.
+# All sign tests of a set together have this error.
 ALPHA = 0.05
 # A share of levels above those of other anchors that is surely less refuses a shared set.
 LEAST_ACROSS = 0.7
@@ -62,7 +62,7 @@ def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
 
 def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Count pairs whose two orders have different most probable outcomes, and parsed pairs: shape (ladders,) each."""
-    # Both seen from the higher rung.
+    # Both orders are seen from the higher rung.
     first, second = verdicts[:, :, 0], verdicts[:, :, 1][..., [1, 0, 2]]
     parsed = ~np.isnan(first).any(axis=-1) & ~np.isnan(second).any(axis=-1)
     differ = np.argmax(np.nan_to_num(first), axis=-1) != np.argmax(np.nan_to_num(second), axis=-1)
@@ -103,7 +103,7 @@ def rising_chain(w: FloatArray) -> BoolArray:
         Shape (N,), True for the rungs of the set.
     """
     rungs = len(w)
-    # The best chain to each rung: length, ends, sum, the rung before.
+    # The best chain to each rung has a length, a number of ends, a sum, and the rung before.
     best: list[tuple[int, int, float, int]] = []
     for high in range(rungs):
         end = int(high in {0, rungs - 1})

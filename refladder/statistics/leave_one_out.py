@@ -40,7 +40,7 @@ def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray
     others = counted.sum(axis=1, keepdims=True) - counted
     sums = values.sum(axis=1, keepdims=True) - values
     within = np.divide(sums, others, out=np.full(rows.shape, -np.inf), where=others > 0)
-    # Rounded, so that rounding errors of sums in another order do not choose between equal measures.
+    # Without rounding, the order of a sum would choose between equal measures.
     within_choice: NDArray[np.int64] = np.round(within, 12).argmax(axis=0)
     if (others > 0).any(axis=0).all():
         return within_choice

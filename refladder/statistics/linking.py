@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray, IntArray
 
-# log-odds are cut here: p = .9997.
+# Log-odds are cut here, at p = .9997.
 MOST_ODDS = 8.0
-# Positions at which a characteristic curve is computed.
+# A characteristic curve is computed at these positions.
 THETAS = np.linspace(-14.0, 14.0, 281)
-# Scores at which a line is stored.
+# A line is stored at this number of scores.
 KNOTS = 41
-# Scores at which an equipercentile map is stored.
+# An equipercentile map is stored at this number of scores.
 MOST_KNOTS = 400
 MapName = Literal["identity", "line", "equipercentile"]
 MAPS: tuple[MapName, ...] = ("identity", "line", "equipercentile")
@@ -35,7 +35,7 @@ RESAMPLES = 400
 FOLDS = 5
 _GOLDEN = (5**0.5 - 1) / 2
 _TINY = 1e-6
-# Rows whose characteristic curves are computed together.
+# Characteristic curves of this number of rows are computed together.
 _AT_ONCE = 500
 
 

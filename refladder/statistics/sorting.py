@@ -22,7 +22,7 @@ from refladder.statistics.estimators import SAME
 Pair = tuple[int, int]
 Sort = Generator[list[Pair], Sequence[float], list[int]]
 
-# Keeps the logarithm of a probability of 0 finite.
+# This keeps the logarithm of a probability of 0 finite.
 _FLOOR = 1e-9
 
 
@@ -112,7 +112,7 @@ class _UnderWay:
 
 
 def _merge(left: list[int], right: list[int], beam: int, gap: float) -> Sort:
-    # Unfinished paths by the number of items taken from both sides; all have the same number of answers.
+    # Unfinished paths are under the numbers of items taken from both sides; all have equally many answers.
     paths: dict[Pair, tuple[float, tuple[bool, ...]]] = {(0, 0): (0.0, ())}
     best: tuple[float, tuple[bool, ...]] = (-math.inf, ())
     step = 0

@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.settings import Given
 
-# Share of the contexts.
+# This share of the contexts is held out.
 HELD_OUT = 0.2
 LEAST_ROWS = 50
-# Quantile of the absolute errors.
+# The half width is this quantile of the absolute errors.
 HALF_WIDTH = 0.9
 
 
