@@ -45,7 +45,7 @@ def add_rating(data: ReviewData, rating: object) -> None:
 
 
 def remove_rating(data: ReviewData, rating: object) -> bool:
-    """Remove the last stored rating that equals this one; whether there was one."""
+    """Remove the last stored rating that equals this one; return whether there was one."""
     path, line = _line(data, rating)
     wanted = to_json(line).decode()
     with _writing(path):

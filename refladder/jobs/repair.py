@@ -1,4 +1,4 @@
-"""build --certify: rungs that a judge does not find in order are written anew, then dropped, or their ladder fails."""
+"""build --certify: rewrite rungs that the judge ranks out of order; then drop their level, or fail the ladder."""
 
 from __future__ import annotations
 

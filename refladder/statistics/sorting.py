@@ -152,7 +152,7 @@ class Sorted:
     asked: dict[Pair, float] = field(default_factory=dict)
 
     def scores(self, items: int) -> list[float | None]:
-        """Number of items ranked below each item; tied neighbours share the mean. None for an unfinished sort.
+        """Return the number of items ranked below each item; tied neighbours share the mean. None for an unfinished sort.
 
         Args:
             items: N; an item that was not sorted gets None.

@@ -189,7 +189,7 @@ def _about_contexts(names: Sequence[str], known: int, *, by_context: bool) -> It
 def _rows(
     table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
 ) -> Iterator[tuple[int, str, str, str | None]]:
-    """Yield of each row with a score and an output: its number among those with a score, context id, output, context."""
+    """Yield number, context id, output and context of each row with a score and an output; rows with a score are numbered."""
     rows = items(read_rows(table.source, table.given), mapped, check_ids=False)
     # One copy of the text of each context is kept.
     same: dict[str | None, str | None] = {}

@@ -71,7 +71,7 @@ class NgramStudent:
         return values
 
     def save(self, folder: Path) -> str:
-        """Write the weights; returns their digest."""
+        """Write the weights; return their digest."""
         stream = io.BytesIO()
         np.savez_compressed(stream, **self._arrays)  # type: ignore[arg-type]
         with atomic(folder / WEIGHTS) as file:

@@ -69,7 +69,7 @@ class Student:
 
 
 def save_student(student: Student, folder: Path) -> Student:
-    """Write a student's weights and record; returns it with the digest of the weights."""
+    """Write a student's weights and record; return it with the digest of the weights."""
     folder.mkdir(parents=True, exist_ok=True)
     saved = replace(student, record=replace(student.record, weights=student.regressor.save(folder)))
     write_record(folder / RECORD, saved.record)
