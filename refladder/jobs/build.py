@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError, either, option, plural
+from refladder.errors import DataError, UsageError, agreeing, either, option, plural
 from refladder.files.certificate import CERTIFICATE, json_of, write_certificate
 from refladder.files.jsonl import read_bytes, write_json
 from refladder.files.ladder_sets import (
@@ -94,7 +94,7 @@ class BuildReport:
             return [f"{ladders} of {rungs} rungs{of} in {spec.folder}, {failed} failed"]
         lines = []
         if self.known:
-            has = "has" if self.known == 1 else "have"
+            has = agreeing(self.known, "has", "have")
             lines.append(f"{plural(self.known, 'context')} of the table {has} ladders already")
         lines.append(
             f"{ladders} of {spec.rungs} rungs added to {spec.folder}, which has "

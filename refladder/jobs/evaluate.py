@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import total
-from refladder.errors import UnknownNameError, UsageError, column_option, either, option, plural
+from refladder.errors import (
+    UnknownNameError,
+    UsageError,
+    agreeing,
+    column_option,
+    either,
+    option,
+    plural,
+)
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
@@ -289,9 +297,10 @@ def _covered(
             )
         if count < len(benchmark.contexts):
             outputs = [output for output in outputs if output.context_id in ids]
+            have = agreeing(count, "has a ladder", "have ladders")
             notes.append(
-                f"{benchmark.name}: {count:,} of {plural(len(benchmark.contexts), 'context')} "
-                f"{'has a ladder' if count == 1 else 'have ladders'} in {ladders.name}; the others, and their "
+                f"{benchmark.name}: {count:,} of {plural(len(benchmark.contexts), 'context')} {have} in "
+                f"{ladders.name}; the others, and their "
                 f"{plural(len(benchmark.outputs) - len(outputs), 'output')}, are left out"
             )
     if recorded is not None:
@@ -299,9 +308,10 @@ def _covered(
         among = len(outputs)
         outputs = [output for output in outputs if (output.context_id, output.id) in judged]
         if len(outputs) < among:
+            have = agreeing(len(outputs), "has", "have")
             notes.append(
-                f"{benchmark.name}: {len(outputs):,} of {plural(among, 'output')} "
-                f"{'has' if len(outputs) == 1 else 'have'} recorded judgments; the others are left out"
+                f"{benchmark.name}: {len(outputs):,} of {plural(among, 'output')} {have} recorded judgments; the others "
+                "are left out"
             )
     if len(outputs) == len(benchmark.outputs):
         return benchmark, dimensions, tuple(notes)
@@ -436,11 +446,12 @@ def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol)
             f"{benchmark.name}: some outputs have no system, so there is no correlation between systems; name the "
             "systems in a column 'system'"
         )
-    few = None
-    contexts = len({output.context_id for output in benchmark.outputs})
-    if protocol.resamples is not None and contexts > MOST_EXACT:
+    contexts = {output.context_id for output in benchmark.outputs}
+    if protocol.resamples is not None and len(contexts) > MOST_EXACT:
         few = few_permutations(rows, protocol.resamples)
-    return limits if few is None else [*limits, few]
+        if few is not None:
+            limits.append(few)
+    return limits
 
 
 def _has_single_outputs(benchmark: Benchmark) -> bool:

@@ -298,8 +298,9 @@ class Worker:
         except Exception as failure:  # noqa: BLE001  one row must not end the run; the text has the type
             error = DataError(f"{where}{type(failure).__name__}: {' '.join(str(failure).split())}")
         # A judge that failed may have none: the notice of a server is that of its handshake.
-        judge = self._judge if self._opened and self._student is None else None
-        notice = None if judge is None or error is not None else judge.notice
+        notice = None
+        if error is None and self._student is None:
+            notice = self._judge.notice
         return Answer(
             counts=counts,
             signature=own,

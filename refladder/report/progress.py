@@ -36,21 +36,23 @@ def progress(
     `watch` returns the prompts that are answered so far, and the tokens that models ran for them.
     """
     what = printable(what)
+    watched = watch or _nothing
     started = time.monotonic()
-    before = watch() if watch is not None else (0, None)
+    prompts_before, tokens_before = watched()
 
     def answered() -> int:
         """Count prompts since the start."""
-        return 0 if watch is None else watch()[0] - before[0]
+        return watched()[0] - prompts_before
 
     def work() -> str:
         """Count prompts and tokens since the start."""
-        prompts, tokens = watch() if watch is not None else (0, None)
-        parts = [plural(prompts - before[0], "prompt")] if prompts > before[0] else []
+        prompts, tokens = watched()
+        parts = []
+        if prompts > prompts_before:
+            parts.append(plural(prompts - prompts_before, "prompt"))
         if tokens is not None:
-            parts.append(
-                f"{(tokens - (before[1] or 0)) / max(time.monotonic() - started, 1e-9):,.0f} tokens/s"
-            )
+            seconds = max(time.monotonic() - started, 1e-9)
+            parts.append(f"{(tokens - (tokens_before or 0)) / seconds:,.0f} tokens/s")
         return ", ".join(parts)
 
     if not sys.stderr.isatty():
@@ -82,7 +84,8 @@ def progress(
         def render(self, task: Task) -> Text:
             speed = left = ""
             if task.speed:
-                speed = f"{task.speed:,.{0 if task.speed >= _FAST else 1}f}/s"
+                digits = 0 if task.speed >= _FAST else 1
+                speed = f"{task.speed:,.{digits}f}/s"
             if task.time_remaining:
                 left = _left(task.time_remaining)
             parts = [speed, work(), left, task.fields["note"]]
@@ -98,6 +101,10 @@ def progress(
             bars.update(bar, completed=done, total=total, note=printable(note))
 
         yield update
+
+
+def _nothing() -> tuple[int, None]:
+    return 0, None
 
 
 def _left(seconds: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import plural
+from refladder.errors import agreeing, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -87,19 +87,18 @@ def beyond_lines(
         of_low = (of_below or {}).get(name)
         beyond = []
         if high:
-            beyond.append(
-                f"{_texts(high, of_high)} {'beats' if high == 1 else 'beat'} the top rung"
-            )
+            beats = agreeing(high, "beats", "beat")
+            beyond.append(f"{_texts(high, of_high)} {beats} the top rung")
         if low:
             texts = f"{low:,}" if high and of_high == of_low else _texts(low, of_low)
-            beyond.append(
-                f"{texts} {'falls' if low == 1 else 'fall'} below the lowest{'' if high else ' rung'}"
-            )
+            falls = agreeing(low, "falls", "fall")
+            lowest = "the lowest" if high else "the lowest rung"
+            beyond.append(f"{texts} {falls} below {lowest}")
         # At least this number of texts does both, if the same ones were judged at both ends.
         both = high + low - of_high if of_high is not None and of_high == of_low else 0
         meaning = "scores hardly distinguish such texts"
         if both > 0:
-            do = "text does" if both == 1 else "texts do"
+            do = agreeing(both, "text does", "texts do")
             meaning = (
                 f"at least {both:,} {do} both, so the answers of the judge contradict each other"
             )
@@ -110,7 +109,7 @@ def beyond_lines(
 
 def _texts(count: int, total: int | None) -> str:
     of_total = "" if total is None else f" of {total:,}"
-    return f"{count:,}{of_total} {'text' if (total or count) == 1 else 'texts'}"
+    return f"{count:,}{of_total} {agreeing(total or count, 'text', 'texts')}"
 
 
 def low_mass_lines(count: int, judgments: int) -> list[str]:
