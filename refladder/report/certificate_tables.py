@@ -6,8 +6,6 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from refladder.errors import plural
 from refladder.records import Link, LinkedColumn
 from refladder.report.rendering import DASH, PlainTable, number, table_of, with_interval
@@ -283,8 +281,10 @@ def decision_lines(link: Link) -> list[str]:
         cuts = column.decisions
         if not cuts:
             continue
-        changed = np.array([(cut.unlinked, cut.linked, cut.best) for cut in cuts])
-        unlinked, linked, best = (changed.sum(axis=0) / (column.rows * len(cuts))).tolist()
+        total = column.rows * len(cuts)
+        unlinked = sum(cut.unlinked for cut in cuts) / total
+        linked = sum(cut.linked for cut in cuts) / total
+        best = sum(cut.best for cut in cuts) / total
         where = f"{cuts[0].at:g}" if len(cuts) == 1 else f"{len(cuts)} deciles"
         lines.append(
             f"decisions at {where} of {column.to_column} that change: {unlinked:.1%} as they are, {linked:.1%} after the "
