@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -38,7 +38,7 @@ from refladder.scoring.asker import first_probabilities
 from refladder.statistics.bias import share_of_first
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.methods.contract import Comparisons, Judge
@@ -85,6 +85,42 @@ class _Candidate(NamedTuple):
         return "unparsed" if self.fairness is None else f"{-self.fairness:.3f}"
 
 
+@dataclass(slots=True)
+class _Search:
+    """The search for the fairest instruction on one dimension: its questions, and the rewritings that failed."""
+
+    judge: Judge
+    settings: MethodSettings
+    questions: Sequence[Question]
+    tally: Tally
+    failed: list[str] = field(default_factory=list)
+    asked: int = 0
+
+    def candidates(
+        self, initial: Iterable[Template], rewrites: int, rounds: int
+    ) -> list[_Candidate]:
+        """Try instructions, and rewordings of the fairest one in each round."""
+        candidates = list(map(self._tried, initial))
+        for _ in range(rounds if rewrites else 0):
+            best = _fairest(candidates)
+            if best.fairness == 0:
+                break
+            writer = (self.settings.writer or self.judge)()
+            reworded, unusable = rewritten(
+                writer, best.template, rewrites, self.settings, start=self.asked
+            )
+            self.failed += unusable
+            self.asked += rewrites
+            digests = {candidate.template.digest for candidate in candidates}
+            candidates += [self._tried(each) for each in reworded if each.digest not in digests]
+        return candidates
+
+    def _tried(self, template: Template) -> _Candidate:
+        pair_judge = open_pair_judge(self.judge, self.settings, template)
+        judgments = self.tally.ask(pair_judge, self.questions, "unparsed, in the search")
+        return _Candidate(template, _fairness(judgments))
+
+
 def _numbers(options: Mapping[str, str]) -> tuple[int, int, int]:
     """Return the number of pairs, rewrites and rounds that the options ask for."""
     shown = ", ".join(f"zepo.{name}={options[name]}" for name in _NUMBERS)
@@ -115,35 +151,16 @@ def _run(
             skipped="the judge is a reward model, which follows no instruction; leave it out",
         )
     initial = [template, *_reworded(template, options["instructions"])]
-    search = Tally()
-    tallies: list[Tally] = []
+    searched = Tally()
+    tallies = [searched]
     notes: list[str] = []
     signatures: list[str] = []
     comparisons: list[Comparisons] = []
     scores: dict[tuple[str, str], float | None] = {}
     for dimension in dimensions:
         questions = _search_questions(benchmark, dimension, settings, pairs)
-
-        def tried(template: Template, questions: Sequence[Question] = questions) -> _Candidate:
-            pair_judge = open_pair_judge(judge, settings, template)
-            judgments = search.ask(pair_judge, questions, "unparsed, in the search")
-            return _Candidate(template, _fairness(judgments))
-
-        candidates = [tried(template) for template in initial]
-        failed: list[str] = []
-        asked = 0
-        for number in range(rounds if rewrites else 0):
-            best = _fairest(candidates)
-            if best.fairness == 0:
-                break
-            writer = (settings.writer or judge)()
-            reworded, unusable = rewritten(
-                writer, best.template, rewrites, settings, start=number * rewrites
-            )
-            failed += unusable
-            asked += rewrites
-            digests = {candidate.template.digest for candidate in candidates}
-            candidates += [tried(each) for each in reworded if each.digest not in digests]
+        search = _Search(judge, settings, questions, searched)
+        candidates = search.candidates(initial, rewrites, rounds)
         if settings.dry_run:
             templates = [candidate.template for candidate in candidates]
             _count_longest(benchmark, dimension, judge, settings, templates)
@@ -151,9 +168,10 @@ def _run(
                 f"{dimension.name}: counted with the longest instruction; the fairest is not known yet"
             )
             continue
-        if failed:
+        if search.failed:
             notes.append(
-                f"{dimension.name}: {len(failed)} of {asked} rewritten instructions cannot be used, e.g. {failed[0]}"
+                f"{dimension.name}: {len(search.failed)} of {search.asked} rewritten instructions cannot be used, e.g. "
+                f"{search.failed[0]}"
             )
         best = _fairest(candidates)
         notes.append(f"{dimension.name}: {_outcome(candidates, best)}")
@@ -170,9 +188,9 @@ def _run(
         signature += f"+{rewrites}x{rounds}"
     return MethodResult(
         method=Method(name="zepo", signature=signature, scores=scores),
-        **total([search, *tallies]).counts(measures_of(comparisons)),
+        **total(tallies).counts(measures_of(comparisons)),
         comparisons=comparisons,
-        notes=(*notes, *itertools.chain.from_iterable(map(Tally.notes, (search, *tallies)))),
+        notes=(*notes, *itertools.chain.from_iterable(map(Tally.notes, tallies))),
     )
 
 
