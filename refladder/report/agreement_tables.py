@@ -106,6 +106,7 @@ def _table(rows: Sequence[Agreement], titles: Mapping[str, str]) -> PlainTable:
     words = _LEVEL_WORDS[first.level].format(_STATISTIC_WORDS[first.statistic])
     shown = _with_mean(rows)
     columns = _columns(shown)
+    of_columns, names = zip(*columns, strict=True)
     by_method = _grouped(rows, "method")
     lines = []
     for method, cells in _by_method(shown, columns):
@@ -113,7 +114,7 @@ def _table(rows: Sequence[Agreement], titles: Mapping[str, str]) -> PlainTable:
         lines.append([method, *figures, *_counts(by_method[method])])
     table = PlainTable(
         f"{', '.join(titles.get(name, name) for name in benchmarks)}, {first.level}: {words}",
-        ["method", *(name for _, name in columns), *_COUNTS],
+        ["method", *names, *_COUNTS],
         lines,
         _legend(rows),
         len(_COUNTS),
@@ -123,7 +124,7 @@ def _table(rows: Sequence[Agreement], titles: Mapping[str, str]) -> PlainTable:
         return table
     heads = [f"{benchmark or 'benchmark'} {name}" for benchmark, name in columns]
     mean = f"mean of the {len(benchmarks)} benchmarks (of the means over their dimensions); no interval, no test"
-    widths = Counter(benchmark for benchmark, _ in columns)
+    widths = Counter(of_columns)
     return table._replace(
         heads=["method", *heads, *_COUNTS],
         legend=((heads[-1], mean), *table.legend),
