@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 from dataclasses import asdict
+from html import escape
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
@@ -105,6 +106,12 @@ def shared_legends(tables: Iterable[PlainTable]) -> list[PlainTable]:
         if table.legend == after.legend:
             shown[number] = table._replace(legend=())
     return shown
+
+
+def html_terms(table: PlainTable) -> str:
+    """Write the terms and meanings of a legend as the items of a list in HTML."""
+    items = [f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend]
+    return "".join(items)
 
 
 def json_lines(records: Iterable[DataclassInstance]) -> str:
