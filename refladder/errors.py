@@ -77,6 +77,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
+def agreeing(count: int, one: str, many: str) -> str:
+    """Return the words that agree with a number, such as `has` or `have`."""
+    return one if count == 1 else many
+
+
 def either(command: str, call: str) -> str:
     """Choose the words of a message that differ between the command line and a Python call."""
     return command if _PARAMETERS.get() is None else call
