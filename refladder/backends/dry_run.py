@@ -135,12 +135,11 @@ class DryRunBackend(Wrapper):
         stored = self.backend.stored_texts(prompts, sampling)
         self.asked.drawn = sampling.drawn(self.default_sampling)
         self._add(keys, prompts, stored, sampling.max_tokens, ())
-        return [
-            Completion(text=Unwritten(key.hex(), sampling.max_tokens))
-            if completion is None
-            else completion
-            for key, completion in zip(keys, stored, strict=True)
-        ]
+        completions = []
+        for key, completion in zip(keys, stored, strict=True):
+            unwritten = Completion(text=Unwritten(key.hex(), sampling.max_tokens))
+            completions.append(completion or unwritten)
+        return completions
 
     def forget(self, prompts: Sequence[Prompt], sampling: Sampling) -> None:
         """Delete nothing."""
@@ -196,11 +195,16 @@ class DryRunBackend(Wrapper):
 
     def _seconds(self) -> float | None:
         """Return how long the prompts would take at the pace of stored answers; None where that is not known."""
-        each = {
-            kind: self.answer_seconds(kind) for kind, count in self.asked.kinds.items() if count
-        }
-        known = [pace * self.asked.kinds[kind] for kind, pace in each.items() if pace is not None]
-        return sum(known) if known and len(known) == len(each) and not self.wants_all else None
+        kinds = +self.asked.kinds
+        if self.wants_all or not kinds:
+            return None
+        seconds = 0.0
+        for kind, count in kinds.items():
+            pace = self.answer_seconds(kind)
+            if pace is None:
+                return None
+            seconds += pace * count
+        return seconds
 
     def _add(
         self,
@@ -249,9 +253,10 @@ class DryRunBackend(Wrapper):
 
 def _without_unwritten(prompt: Prompt) -> tuple[Prompt, int]:
     """Return a prompt without its unwritten texts, and the most tokens that they can have."""
-    unwritten = {
-        name: text.tokens for name, text in prompt.slots.items() if isinstance(text, Unwritten)
-    }
+    unwritten = {}
+    for name, text in prompt.slots.items():
+        if isinstance(text, Unwritten):
+            unwritten[name] = text.tokens
     tokens = sum(unwritten.get(name, 0) for name in prompt.names)
     if not tokens:
         return prompt, 0

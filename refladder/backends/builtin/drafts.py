@@ -120,10 +120,10 @@ def write_best(  # noqa: PLR0917
     if task == "summarization":
         # A summary is shorter than its source.
         longest = 2 * len(context.split()) // 3
-        drafts = [
-            " ".join(_key_sentences(context, min(budget, longest), random))
-            for budget in (50, 80, 120)
-        ]
+        drafts = []
+        for budget in (50, 80, 120):
+            sentences = _key_sentences(context, min(budget, longest), random)
+            drafts.append(" ".join(sentences))
     elif task == "data-to-text":
         drafts = [_verbalise(context, random) for _ in range(2)]
     elif task == "dialogue":
@@ -295,7 +295,6 @@ def _damaged(
     size = max(1, len(words))
     order = random.sample(range(len(words)), len(words))
     moved = random.sample(words, len(words))
-    ranks = {position: rank for rank, position in enumerate(order)}
 
     start = random.random()
 
@@ -304,15 +303,14 @@ def _damaged(
         return words[: round(left * start)] + words[len(words) - left + round(left * start) :]
 
     def thin(share: float) -> list[str]:
-        return [
-            word for position, word in enumerate(words) if ranks[position] >= round(size * share)
-        ]
+        removed = set(order[: round(size * share)])
+        return [word for position, word in enumerate(words) if position not in removed]
 
     def scramble(share: float) -> list[str]:
-        return [
-            moved[position] if ranks[position] < round(size * share) else word
-            for position, word in enumerate(words)
-        ]
+        scrambled = words.copy()
+        for position in order[: round(size * share)]:
+            scrambled[position] = moved[position]
+        return scrambled
 
     def cut_and_scramble(share: float) -> list[str]:
         return scramble(share)[: round(size * (1 - share / 2))]

@@ -132,11 +132,9 @@ def read_source(context: str, background: str, task: str) -> Source:
         elif task == "data-to-text":
             weights[word] = 1.0
         elif word not in weights:
-            weights[word] = (
-                counts[word] / (1 + 5 * position / len(words))
-                if task == "summarization"
-                else counts[word]
-            )
+            weights[word] = counts[word]
+            if task == "summarization":
+                weights[word] /= 1 + 5 * position / len(words)
     whole = sum(weights.values())
     return Source(
         weights={word: weight / whole for word, weight in weights.items()},

@@ -96,9 +96,9 @@ def facet_shares(name: str, description: str) -> Mapping[str, float]:
     shares = dict.fromkeys(FACETS, 0.0)
     for words, amount in ((split_words(name), NAME_SHARE), (split_words(description), 1.0)):
         for facet, stems in FACETS.items():
-            shares[facet] += amount * any(
-                word.startswith(stem) for stem in stems.split() for word in words
-            )
+            beginnings = tuple(stems.split())
+            if any(word.startswith(beginnings) for word in words):
+                shares[facet] += amount
     whole = sum(shares.values())
     return {facet: share / whole if whole else 1 / len(shares) for facet, share in shares.items()}
 

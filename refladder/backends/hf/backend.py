@@ -200,12 +200,12 @@ class TransformersBackend(Streaming):
                 run,
                 run / max(seconds, 1e-9),
             )
-            readings = [
-                LabelReading(reason=note)
-                if question is None
-                else label_reading(question.labels, next(values), counts, note)
-                for question, note in fitted
-            ]
+            readings = []
+            for question, note in fitted:
+                reading = LabelReading(reason=note)
+                if question is not None:
+                    reading = label_reading(question.labels, next(values), counts, note)
+                readings.append(reading)
             self._first.readings(labels, readings)
             yield from enumerate(readings, start=row)
             row += len(group)
@@ -256,21 +256,21 @@ class TransformersBackend(Streaming):
         for rows, texts in self._in_batches([ids for _, ids, _ in fitting], sampling):
             self.tokens_sent += sum(len(fitting[row][1]) for row in rows)
             self._tokens_written += sum(len(text.ids) for text in texts)
-            completions = [
-                self._completion(text, fitting[row][2])
-                for row, text in zip(rows, texts, strict=True)
-            ]
-            self._first.texts(completions, sampling.max_tokens)
-            yield from zip((fitting[row][0] for row in rows), completions, strict=True)
+            completions = {}
+            for row, text in zip(rows, texts, strict=True):
+                number, _, note = fitting[row]
+                completions[number] = self._completion(text, note)
+            self._first.texts(list(completions.values()), sampling.max_tokens)
+            yield from completions.items()
 
     def write_ids(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[GeneratedText]:
         """Return the ids of one text for each prompt, drawn as by `write`; for inputs that no Prompt can express."""
-        batches = self._in_batches(prompts, sampling)
-        return in_order(
-            (row, text) for rows, texts in batches for row, text in zip(rows, texts, strict=True)
-        )
+        numbered: list[tuple[int, GeneratedText]] = []
+        for rows, texts in self._in_batches(prompts, sampling):
+            numbered += zip(rows, texts, strict=True)
+        return in_order(numbered)
 
     def _in_batches(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling
@@ -296,9 +296,8 @@ class TransformersBackend(Streaming):
                 part = prompts[first : first + most]
                 rows = None
                 if reproducible:
-                    rows = next(
-                        (size for size in self._batch_sizes if len(part) <= size <= most), most
-                    )
+                    sizes = [size for size in self._batch_sizes if len(part) <= size <= most]
+                    rows = min(sizes, default=most)
                 texts += generate_batch(
                     model,
                     part,
@@ -342,16 +341,19 @@ class TransformersBackend(Streaming):
         if isinstance(self.scorer, EncoderDecoder):
             # Tokenised alone, so the same for all questions.
             labels = questions[0].labels
-            logprobs = self.scorer.logprobs([question.prompt for question in questions], labels)
+            lengths = list(map(len, labels))
+            of_questions = self.scorer.logprobs([question.prompt for question in questions], labels)
             return [
-                [row[number, : len(label)].tolist() for number, label in enumerate(labels)]
-                for row in logprobs
+                [row[:length].tolist() for row, length in zip(of_labels, lengths, strict=True)]
+                for of_labels in of_questions
             ]
         sequences, reads = sequences_of(questions)
         values = iter(self.scorer.logprobs(sequences, reads).tolist())
-        return [
-            [[next(values) for _ in label] for label in question.labels] for question in questions
-        ]
+        logprobs = []
+        for question in questions:
+            of_labels = [list(itertools.islice(values, len(label))) for label in question.labels]
+            logprobs.append(of_labels)
+        return logprobs
 
     def _questions(
         self, prompts: Sequence[Prompt], labels: Sequence[str]

@@ -281,13 +281,13 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
             **settings,
         )
         model.eval().requires_grad_(requires_grad=False).to(device)
-    # transformers 5 returns the name with both shapes, 4.57 the name alone
-    mismatched = sorted(
-        key if isinstance(key, str) else str(key[0]) for key in loading["mismatched_keys"]
-    )
+    mismatched = []
+    for key in loading["mismatched_keys"]:
+        # transformers 5 returns the name with both shapes, and 4.57 returns the name alone.
+        mismatched.append(key if isinstance(key, str) else str(key[0]))
     if mismatched:
         raise BackendUnavailableError(
-            f"{name}: the shapes of its weights ({len(mismatched)}, such as {mismatched[0]}) do not match config.json; "
+            f"{name}: the shapes of its weights ({len(mismatched)}, such as {min(mismatched)}) do not match config.json; "
             "files of different models are mixed: copy or download them again"
         )
     missing = sorted(loading["missing_keys"])
@@ -301,10 +301,10 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
         )
     # Without the model's own penalties and limits: Sampling alone determines the draw.
     if model.can_generate():
-        kept = {
-            f"{token}_token_id" for token in ("bos", "eos", "pad", "decoder_start", "forced_bos")
-        }
-        stored = {token: getattr(model.generation_config, token) for token in kept}
+        stored = {}
+        for token in ("bos", "eos", "pad", "decoder_start", "forced_bos"):
+            name_of_id = f"{token}_token_id"
+            stored[name_of_id] = getattr(model.generation_config, name_of_id)
         model.generation_config = transformers.GenerationConfig(**stored)
     return model
 
@@ -340,9 +340,10 @@ def _explained(name: _Named) -> Iterator[None]:
 
 
 def _check_packages_of_gguf(name: _Named) -> None:
-    missing = [
-        package for package in ("gguf", "accelerate") if importlib.util.find_spec(package) is None
-    ]
+    missing = []
+    for package in ("gguf", "accelerate"):
+        if importlib.util.find_spec(package) is None:
+            missing.append(package)
     if missing:
         raise BackendUnavailableError(
             f"{name}: to read a GGUF file, transformers needs {' and '.join(missing)}; run: "
@@ -447,9 +448,8 @@ def operations_per_second(dtype: str) -> float:
     import torch
 
     generator = torch.Generator().manual_seed(0)
-    left, right = (
-        torch.randn(_SIZE, _SIZE, generator=generator).to(getattr(torch, dtype)) for _ in range(2)
-    )
+    pair = torch.randn(2, _SIZE, _SIZE, generator=generator).to(getattr(torch, dtype))
+    left, right = pair.unbind()
     seconds = []
     # The first one allocates.
     for _ in range(_REPEATS + 1):

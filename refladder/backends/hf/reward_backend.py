@@ -67,9 +67,10 @@ class RewardBackend(WritesNothing, TransformersBackend):
         check_role(self.fingerprint, prompts)
         for first in range(0, len(prompts), _GROUP):
             fitted = [*self._fitted(prompts[first : first + _GROUP], self._encoded, len)]
-            rows = [
-                Encoded(ids, None, cut=note is not None) for ids, note in fitted if ids is not None
-            ]
+            rows = []
+            for ids, note in fitted:
+                if ids is not None:
+                    rows.append(Encoded(ids, None, cut=note is not None))
             logits = iter(
                 self._reader.run(rows, lambda model, arguments: model(**arguments).logits)
             )
@@ -77,15 +78,11 @@ class RewardBackend(WritesNothing, TransformersBackend):
             self.tokens_sent += tokens
             self._prompt_tokens_run += tokens
             for number, (ids, note) in enumerate(fitted, start=first):
-                if ids is None:
-                    yield number, LabelReading(reason=note)
-                else:
-                    yield (
-                        number,
-                        reward_reading(
-                            float(next(logits)[0]), labels, note=note, cut=note is not None
-                        ),
-                    )
+                reading = LabelReading(reason=note)
+                if ids is not None:
+                    reward = float(next(logits)[0])
+                    reading = reward_reading(reward, labels, note=note, cut=note is not None)
+                yield number, reading
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
         """Return the number of all tokens, without loading weights."""

@@ -113,15 +113,13 @@ class OpenAIBackend(Streaming):
     def usage(self) -> Usage:
         """Return requests and tokens as the server reported them; `run_tokens` are prompt tokens that were not cached."""
         counts = self._tally.counts
-        unknown = counts["prompt tokens of unknown cache"] or (
-            counts["requests"] and not counts["prompt tokens"]
-        )
+        requests, prompt_tokens = counts["requests"], counts["prompt tokens"]
+        unknown = counts["prompt tokens of unknown cache"] or (requests and not prompt_tokens)
+        run_tokens = None if unknown else prompt_tokens - counts["cached prompt tokens"]
         return Usage(
-            requests=counts["requests"],
-            prompt_tokens=counts["prompt tokens"],
-            run_tokens=None
-            if unknown
-            else counts["prompt tokens"] - counts["cached prompt tokens"],
+            requests=requests,
+            prompt_tokens=prompt_tokens,
+            run_tokens=run_tokens,
             answer_tokens=counts["answer tokens"],
         )
 
@@ -144,33 +142,34 @@ class OpenAIBackend(Streaming):
     @property
     def fingerprint(self) -> str:
         """Return kind, model, server and how labels are read, in one line without the key."""
-        parts = urlsplit(self.options.base_url)
-        extra = (
-            f" extra={sorted(redacted(dict(self.options.extra)).items())}"
-            if self.options.extra
-            else ""
-        )
-        if self.options.system:
-            extra = f" system={instruction_digest(self.options.system)}{extra}"
-        query = f"?{parts.query}" if parts.query else ""
-        place = f"{self.model}@{parts.netloc}{parts.path}{query}"
+        options = self.options
+        parts = urlsplit(options.base_url)
+        place = f"{parts.netloc}{parts.path}"
+        if parts.query:
+            place += f"?{parts.query}"
         # The folder's id stays when the folder is moved.
         if self._files is not None:
-            place = f"{self.model}@file:{self._files.id}"
-        return f"{self.kind}:{place} {self._mode}{extra}".translate(_FINGERPRINT)
+            place = f"file:{self._files.id}"
+        text = f"{self.kind}:{self.model}@{place} {self._mode}"
+        if options.system:
+            text += f" system={instruction_digest(options.system)}"
+        if options.extra:
+            text += f" extra={sorted(redacted(dict(options.extra)).items())}"
+        return text.translate(_FINGERPRINT)
 
     @property
     def _mode(self) -> str:
         """Return how labels are read, as written in the fingerprint."""
-        # stored answers without the word shares are smoothed shares, not to be mixed with these
-        shares = "-shares" if self.capabilities.mode == "sample" else ""
-        tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
-        switched = (
-            f"thoughts:off({self.capabilities.dialect.switch}) "
-            if self.capabilities.dialect.switch
-            else ""
-        )
-        return f"{switched}prefix:{self.capabilities.prefix} {self.capabilities.name(self.options.samples)}{shares}{tokens}"
+        capabilities = self.capabilities
+        text = f"prefix:{capabilities.prefix} {capabilities.name(self.options.samples)}"
+        if capabilities.dialect.switch:
+            text = f"thoughts:off({capabilities.dialect.switch}) {text}"
+        if capabilities.mode == "sample":
+            # Stored answers without this word are smoothed shares, which must not be mixed with these.
+            text += "-shares"
+        if self.options.answer_tokens:
+            text += f" answer{self.options.answer_tokens}"
+        return text
 
     @property
     def notice(self) -> str:
@@ -178,11 +177,9 @@ class OpenAIBackend(Streaming):
         if self._files is not None:
             return f"{self.model}: answers come from files in {self.options.folder}"
         capabilities, samples = self.capabilities, self.options.samples
-        how = (
-            VOTES
-            if capabilities.fixed
-            else READERS[capabilities.mode].words.format(top=capabilities.top, samples=samples)
-        )
+        how = READERS[capabilities.mode].words.format(top=capabilities.top, samples=samples)
+        if capabilities.fixed:
+            how = VOTES
         if capabilities.dialect.switch:
             how += f", its thoughts switched off ({capabilities.dialect.switch})"
         elif capabilities.thinks:

@@ -143,9 +143,11 @@ async def _greedy(client: Client, messages: Messages) -> str:
 
 async def _keeps_to_a_form(client: Client, tokens: Sequence[Choice]) -> bool:
     """Return whether an answer can be forced to begin with a less probable token without changing its probability."""
-    words = [
-        token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or "")
-    ]
+    words = []
+    for token in tokens[1:]:
+        text = token.text or ""
+        if text.isascii() and bare(text):
+            words.append(token)
     try:
         # Some tokenizers make another token of the text of a token.
         for token in words[:_TRIED]:
@@ -191,14 +193,14 @@ async def _continued(
     while rest := name[len(bare(text)) :]:
         asked, prefix = split_answer(messages)
         choices = checked_choices(await client.likely(begun_answer(asked, prefix + text), top))
-        fits = [
-            choice for choice in choices if choice.text and rest.startswith(choice.text.casefold())
-        ]
-        if not fits:
+        # The most probable choice comes first.
+        for choice in choices:
+            if choice.text and rest.startswith(choice.text.casefold()):
+                break
+        else:
             return None
-        best = max(fits, key=lambda choice: choice.logprob)
-        total += best.logprob
-        text += best.text or ""
+        total += choice.logprob
+        text += choice.text
     return total
 
 
@@ -208,10 +210,9 @@ async def _forced(client: Client, messages: Messages, beginning: Choice, rest: s
     The first value must be that without the form.
     """
     text = beginning.text or ""
-    form = [
-        _literal(text),
-        *(f"[{mark}{mark.upper()}]" if mark.isalpha() else _literal(mark) for mark in rest),
-    ]
+    form = [_literal(text)]
+    for mark in rest:
+        form.append(f"[{mark}{mark.upper()}]" if mark.isalpha() else _literal(mark))
     choice = await client.likely(
         messages,
         1,
@@ -222,12 +223,14 @@ async def _forced(client: Client, messages: Messages, beginning: Choice, rest: s
         logit_bias_type="tokens",
     )
     rows = rows_at(choice, "logprobs", "content")
-    values = [value for row in rows if (value := is_logprob(row.get("logprob"))) is not None]
-    if len(values) < len(rows):
-        raise Refusal(
-            f"an invalid log-probability in an answer that began with {text!r:.40}", status=ANSWERED
-        )
-    spelt = "".join(str(row.get("token")) for row in rows)
+    values, spelt = [], ""
+    for row in rows:
+        value = is_logprob(row.get("logprob"))
+        if value is None:
+            reason = f"an invalid log-probability in an answer that began with {text!r:.40}"
+            raise Refusal(reason, status=ANSWERED)
+        values.append(value)
+        spelt += str(row.get("token"))
     if not rows or spelt.casefold() != (text + rest).casefold():
         return None
     if rows[0].get("token") != text or abs(values[0] - beginning.logprob) > _SAME:
@@ -296,23 +299,13 @@ async def read_sampled(
     number = capabilities.answers(client.options)
     most = capabilities.answer_tokens(client.options)
     several = capabilities.several and not capabilities.fixed
-    answers = [
-        parse_answer(choice)
-        for choice in await _drawn(client, messages, number, most, several=several)
-    ]
-    verdicts = [
-        (
-            answer.missing or label_in(answer.text, labels, ended=answer.finish != "length"),
-            client.server.shown(answer.text),
-        )
-        for answer in answers
-    ]
-    client.tally.counts.update(
-        f"answer: {verdict}" for verdict, _ in verdicts if isinstance(verdict, str)
-    )
-    return reading_from_verdicts(
-        verdicts,
-        len(labels),
-        note=_ONE_VOTE if capabilities.fixed else None,
-        places=[answer.place for answer in answers],
-    )
+    verdicts, places = [], []
+    for choice in await _drawn(client, messages, number, most, several=several):
+        answer = parse_answer(choice)
+        verdict = answer.missing or label_in(answer.text, labels, ended=answer.finish != "length")
+        if isinstance(verdict, str):
+            client.tally.counts[f"answer: {verdict}"] += 1
+        verdicts.append((verdict, client.server.shown(answer.text)))
+        places.append(answer.place)
+    note = _ONE_VOTE if capabilities.fixed else None
+    return reading_from_verdicts(verdicts, len(labels), note=note, places=places)

@@ -104,25 +104,25 @@ class Connection:
             "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
         }
         given = {name.lower() for name in self._headers}
-        headers = {
-            name: value for name, value in named.items() if value and name.lower() not in given
-        }
+        headers = {}
+        for name, value in named.items():
+            if value and name.lower() not in given:
+                headers[name] = value
         headers |= self._headers
-        self._session, self._single_use = (
-            aiohttp.ClientSession(
-                connector=connector,
+
+        def session(**of_connector: Any) -> aiohttp.ClientSession:
+            return aiohttp.ClientSession(
+                # `RateLimiter` limits the requests in flight, so the connector does not.
+                connector=aiohttp.TCPConnector(limit=0, **of_connector),
                 headers=headers,
-                # `_exchange` has one for a request with all its redirects.
+                # `_exchange` limits the time of a request with all its redirects.
                 timeout=aiohttp.ClientTimeout(),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
             )
-            for connector in (
-                # `RateLimiter` limits what is in flight.
-                aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),
-                aiohttp.TCPConnector(limit=0, force_close=True),
-            )
-        )
+
+        self._session = session(keepalive_timeout=_KEPT_ALIVE)
+        self._single_use = session(force_close=True)
         return self
 
     async def __aexit__(self, *_: object) -> None:

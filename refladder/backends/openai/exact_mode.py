@@ -162,12 +162,12 @@ async def _same_together(
         if refusal.ends_the_run:
             raise
         return False
-    return all(
-        abs(one[beginning][token] - two[beginning][token]) <= SAME
-        for one, two in zip([other, alone], found, strict=True)
-        for beginning, ids in next_tokens(sequences).items()
-        for token in ids
-    )
+    for one, two in zip([other, alone], found, strict=True):
+        for beginning, ids in next_tokens(sequences).items():
+            for token in ids:
+                if not abs(one[beginning][token] - two[beginning][token]) <= SAME:
+                    return False
+    return True
 
 
 async def read_exact(
@@ -275,12 +275,16 @@ async def _by_score(
     for value in itertools.chain(*rows):
         if type(value) not in {int, float} or not 0 < value <= 1 + 1e-3:
             raise Refusal("/score gave what are no probabilities")
-    # Rounding may put a probability slightly above 1.
-    logs = iter([[math.log(min(1.0, value)) for value in row] for row in rows])
-    return [
-        {beginning: dict(zip(every, next(logs), strict=True)) for beginning in wanted}
-        for _ in bases
-    ]
+    of_bases = []
+    remaining = iter(rows)
+    for _ in bases:
+        values = {}
+        for beginning in wanted:
+            # Rounding may put a probability slightly above 1.
+            logs = [math.log(min(1.0, value)) for value in next(remaining)]
+            values[beginning] = dict(zip(every, logs, strict=True))
+        of_bases.append(values)
+    return of_bases
 
 
 _READERS: dict[Variant, _Reader] = {
@@ -301,6 +305,5 @@ async def sent_tokens(client: Client, capabilities: Capabilities, prompt: Prompt
     if capabilities.mode == "sample":
         return length * (1 if capabilities.several else capabilities.answers(client.options))
     labels = await client.label_ids(prompt.labels, split_answer(messages)[1])
-    return sum(
-        length - labels.merged + len(beginning) for beginning in next_tokens(labels.sequences)
-    )
+    beginnings = next_tokens(labels.sequences)
+    return len(beginnings) * (length - labels.merged) + sum(map(len, beginnings))

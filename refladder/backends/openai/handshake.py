@@ -285,8 +285,6 @@ def _read(path: Path) -> dict[str, str]:
         raise UsageError(
             f"{path}: cannot be read as a probe cache ({type(error).__name__}); name another"
         ) from None
-    return (
-        {key: value for key, value in probes.items() if isinstance(value, str)}
-        if isinstance(probes, dict)
-        else {}
-    )
+    if not isinstance(probes, dict):
+        return {}
+    return {key: value for key, value in probes.items() if isinstance(value, str)}

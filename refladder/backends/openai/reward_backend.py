@@ -36,12 +36,10 @@ ROUTES = {
     "pooling:input": _Route("/pooling", "input", "data"),
     "classify:input": _Route("/classify", "input", "probs"),
 }
-_TRIED: tuple[Messages, ...] = tuple(
-    [
-        {"role": "user", "content": "What is the capital of France?"},
-        {"role": "assistant", "content": answer},
-    ]
-    for answer in ("The capital of France is Paris.", "no no no no")
+_ASKED = {"role": "user", "content": "What is the capital of France?"}
+_TRIED: tuple[Messages, ...] = (
+    [_ASKED, {"role": "assistant", "content": "The capital of France is Paris."}],
+    [_ASKED, {"role": "assistant", "content": "no no no no"}],
 )
 # Options
 _OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache", "system"}
