@@ -181,9 +181,10 @@ class Causal:
         # A NaN passes through masks and spoils the other tokens of its row, so these reads are repeated apart.
         missing = np.flatnonzero(~np.isfinite(logprobs)).tolist()
         if missing:
-            repeated = [
-                Read(leaf_of[reads[number].sequence], *reads[number][1:]) for number in missing
-            ]
+            repeated = []
+            for number in missing:
+                sequence, position, token = reads[number]
+                repeated.append(Read(leaf_of[sequence], position, token))
             batch_tokens = 1 if self.strategy == "single" else max(most, longest)
             logprobs[missing] = halve_until_it_fits(
                 lambda tokens: self._in_batches(sequences, repeated, tokens),
@@ -321,9 +322,9 @@ class Causal:
             reads_of, lambda number: len(sequences[number]), batch_tokens, _BATCH_ROWS
         ):
             ids, mask = padded([sequences[number] for number in batch], len(sequences[batch[0]]))
-            chosen = [
-                (row, read) for row, sequence in enumerate(batch) for read in reads_of[sequence]
-            ]
+            chosen: list[tuple[int, NodeRead]] = []
+            for row, sequence in enumerate(batch):
+                chosen += [(row, read) for read in reads_of[sequence]]
             masked = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
             values = self._forward(ids.to(device), chosen, use_cache=False, **masked)
             logprobs[[read.number for _, read in chosen]] = values

@@ -32,11 +32,10 @@ def usable_memory(device: Any) -> int:
         return int(torch.cuda.mem_get_info(device)[0] * _USABLE_SHARE)
     # The only figure available outside Linux.
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with contextlib.suppress(OSError, StopIteration):
-        lines = _MEMINFO.read_text("ascii").splitlines()
-        free = next(
-            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")
-        )
+    with contextlib.suppress(OSError):
+        for line in _MEMINFO.read_text("ascii").splitlines():
+            if line.startswith("MemAvailable"):
+                free = int(line.split()[1]) * 1024
     # A container's limit; without a limit the file holds "max".
     with contextlib.suppress(OSError, ValueError):
         used = int((_CGROUP / "memory.current").read_text("ascii"))

@@ -95,11 +95,10 @@ def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:
         # Experts: their products have other rows than the batch.
         return [largest]
     sizes = [size for size in _SMALL_BATCHES if size < largest]
-    layers = {
-        (type(module), module.weight.shape): module
-        for module in model.modules()
-        if isinstance(module, (torch.nn.Linear, Conv1D))
-    }
+    layers = {}
+    for module in model.modules():
+        if isinstance(module, (torch.nn.Linear, Conv1D)):
+            layers[type(module), module.weight.shape] = module
     with torch.inference_mode():
         for (kind, shape), layer in layers.items():
             width = shape[0 if kind is Conv1D else 1]
@@ -167,9 +166,8 @@ def generate_batch(
                 **states,
             ).tolist()
     start = 1 if has_encoder else width
-    return [
-        _up_to_end(outputs[row][start:], set(end_ids), draw.has_nan[row]) for row in range(count)
-    ]
+    ends = set(end_ids)
+    return [_up_to_end(outputs[row][start:], ends, draw.has_nan[row]) for row in range(count)]
 
 
 def _cache_states(
@@ -215,10 +213,10 @@ def _encoder_states(
     from transformers.modeling_outputs import BaseModelOutput
 
     encoder = model.get_encoder()
-    states = [
-        encoder(input_ids=torch.as_tensor([prompt], device=model.device)).last_hidden_state
-        for prompt in prompts
-    ]
+    states = []
+    for prompt in prompts:
+        ids = torch.as_tensor([prompt], device=model.device)
+        states.append(encoder(input_ids=ids).last_hidden_state)
     return {"encoder_outputs": BaseModelOutput(_stacked(states, rows, width, pad_end=True))}
 
 
@@ -226,11 +224,11 @@ def _stacked(states: Sequence[Any], rows: int, width: int, *, pad_end: bool) -> 
     """Stack the states of prompts, padded to one length; repeat the last until there are `rows`."""
     import torch
 
-    gaps = [width - state.shape[-2] for state in states]
-    same = [
-        torch.nn.functional.pad(state, (0, 0, 0, gap) if pad_end else (0, 0, gap, 0))
-        for state, gap in zip(states, gaps, strict=True)
-    ]
+    same = []
+    for state in states:
+        gap = width - state.shape[-2]
+        padding = (0, 0, 0, gap) if pad_end else (0, 0, gap, 0)
+        same.append(torch.nn.functional.pad(state, padding))
     return torch.cat([*same, *[same[-1]] * (rows - len(same))])
 
 

@@ -159,18 +159,14 @@ def add_flat(
         references = (clean(text_of(row, "reference")),) if "reference" in row.fields else ()
         draft.add_context(row.where, context_id, text, background=facts, references=references)
         positions[context_id] += 1
-        system = (
-            name_of(row, "system_id")
-            if "system_id" in row.fields
-            else f"system {positions[context_id]}"
-        )
-        output_id = draft.add_output(
-            row.where, context_id, system, clean(text_of(row, "system_output"))
-        )
+        system = f"system {positions[context_id]}"
+        if "system_id" in row.fields:
+            system = name_of(row, "system_id")
+        output = clean(text_of(row, "system_output"))
+        output_id = draft.add_output(row.where, context_id, system, output)
         scores = as_row(f"{row.where}: scores", value_of(row, "scores"))
-        draft.add_ratings(
-            row.where, output_id, {name: number_of(scores, name) for name in dimensions}, MEAN
-        )
+        ratings = {name: number_of(scores, name) for name in dimensions}
+        draft.add_ratings(row.where, output_id, ratings, MEAN)
 
 
 def output_text_id(context_id: str, text: str) -> str:

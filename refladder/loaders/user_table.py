@@ -129,11 +129,11 @@ def _add_ratings(
     cells = {name: numbers_of(row, column) for name, column in columns.items()}
     count = max((len(values) for values in cells.values()), default=0)
     for number in range(count):
-        values = {
-            name: value
-            for name, listed in cells.items()
-            if number < len(listed) and (value := listed[number]) is not None
-        }
+        values = {}
+        for name, listed in cells.items():
+            value = listed[number] if number < len(listed) else None
+            if value is not None:
+                values[name] = value
         if rater is None:
             label = draft.rater_for(row.where, output_id, MEAN if count == 1 else "")
             draft.add_ratings(row.where, output_id, values, label)
@@ -160,14 +160,13 @@ def load_contexts(
     if not rows:
         raise DataError(f"{source}: it has no rows")
     first = _with_all_columns(rows)
-    required, fields = (
-        (("output",), SEED_FIELDS) if task == DOCUMENT else (("context",), CONTEXT_FIELDS)
-    )
-    mapped = {
-        field: name
-        for field, name in (columns or {}).items()
-        if field in fields or field not in FIELDS
-    }
+    required, fields = ("context",), CONTEXT_FIELDS
+    if task == DOCUMENT:
+        required, fields = ("output",), SEED_FIELDS
+    mapped = {}
+    for field, name in (columns or {}).items():
+        if field in fields or field not in FIELDS:
+            mapped[field] = name
     columns = _find_columns(first, mapped, required=required, fields=fields)
     for row in rows:
         if task == DOCUMENT:
@@ -265,16 +264,20 @@ def _check_rating_columns(row: Row, names: Sequence[str], columns: Mapping[str, 
 
 def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: bool = False) -> str:
     """Add the context of a row; with `alone` it may have none, and then the id is empty."""
-    # Fields whose cell is empty are as good as absent.
     if alone:
-        columns = {
-            field: name
-            for field, name in columns.items()
-            if cell_of(row.fields, name) not in (None, "")
-        }
-    text, background = context_text(row, columns) if "context" in columns or not alone else ("", "")
-    made = text_id(text, background) if text else ""
-    context_id = name_of(row, columns["context_id"]) if "context_id" in columns else made
+        # A field whose cell is empty is treated as absent.
+        filled = {}
+        for field, name in columns.items():
+            if cell_of(row.fields, name) not in (None, ""):
+                filled[field] = name
+        columns = filled
+    text = background = context_id = ""
+    if "context" in columns or not alone:
+        text, background = context_text(row, columns)
+    if "context_id" in columns:
+        context_id = name_of(row, columns["context_id"])
+    elif text:
+        context_id = text_id(text, background)
     references = texts_of(row, columns["references"]) if "references" in columns else ()
     draft.add_context(
         row.where, context_id, text, background=background, references=references, alone=alone
@@ -286,6 +289,6 @@ def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
     """Return text and background of a row's context; `text_id` makes an id from them if the row has none."""
     text = text_of(row, columns["context"])
     background = columns.get("background")
-    return text, "" if background is None or cell_of(row.fields, background) is None else text_of(
-        row, background
-    )
+    if background is None or cell_of(row.fields, background) is None:
+        return text, ""
+    return text, text_of(row, background)

@@ -25,6 +25,7 @@ no slot.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -94,10 +95,7 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
     "compare-shared": (WIN, LOSS, TIE),
     "compare-yesno": (YES, NO),
-    **{
-        role: tuple(str(grade) for grade in range(1, most + 1))
-        for role, most in ROLE_GRADES.items()
-    },
+    **{role: tuple(map(str, range(1, most + 1))) for role, most in ROLE_GRADES.items()},
     "pairwise": (WIN, LOSS),
     # Against a text whose reward is 0.
     REWARD: (WIN, LOSS),
@@ -152,11 +150,9 @@ def check_template(template: Template) -> None:
     prefix: object = template.prefix
     lined = isinstance(prefix, str) and prefix == prefix.strip() and prefix.isprintable()
     if not lined or (prefix and not outcomes):
-        needs = (
-            "must be one line of text without surrounding spaces"
-            if outcomes
-            else "is for roles with labels"
-        )
+        needs = "is for roles with labels"
+        if outcomes:
+            needs = "must be one line of text without surrounding spaces"
         raise PromptError(
             f"{template.path}: answer_prefix {needs}, found {prefix!r}; correct or delete it"
         )
@@ -287,15 +283,14 @@ def _check_slots(template: Template) -> None:
 def _check_words(template: Template, table: str, words: object, outcomes: tuple[str, ...]) -> None:
     """Check a table of the head, which may contain any TOML value."""
     if not isinstance(words, Mapping) or tuple(words) != outcomes:
-        requirement = (
-            f"needs [{table}] for {', '.join(outcomes)} in this order"
-            if outcomes
-            else f"has no [{table}]"
-        )
+        requirement = f"has no [{table}]"
+        if outcomes:
+            requirement = f"needs [{table}] for {', '.join(outcomes)} in this order"
         raise PromptError(f"{template.path}: role {template.role!r} {requirement}, found {words!r}")
-    valid = {
-        word for word in words.values() if isinstance(word, str) and word and word == word.strip()
-    }
+    valid = set()
+    for word in words.values():
+        if isinstance(word, str) and word and word == word.strip():
+            valid.add(word)
     if len(valid) != len(outcomes):
         raise PromptError(
             f"{template.path}: the {table} must be different non-empty strings without surrounding spaces, "
@@ -337,15 +332,14 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
 
 def list_templates(folder: Path | None = None) -> list[Template]:
     """Return all templates: the shipped ones, replaced or extended by those of a user folder."""
-    found = [
-        load_template(task, role)
-        for task in TASKS
-        for role in ROLES
-        if (TEMPLATES / task / f"{role}.md").is_file()
-    ]
+    templates = {}
+    for task, role in itertools.product(TASKS, ROLES):
+        if (TEMPLATES / task / f"{role}.md").is_file():
+            templates[task, role] = load_template(task, role)
     if folder is not None:
-        found += check_folder(folder)
-    return list({(template.task, template.role): template for template in found}.values())
+        for template in check_folder(folder):
+            templates[template.task, template.role] = template
+    return list(templates.values())
 
 
 def check_folder(folder: Path) -> list[Template]:
