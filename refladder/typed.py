@@ -229,9 +229,9 @@ def _class(name: str) -> _Kind:
     """Return the kind of a class of refladder, and of what is derived from it."""
 
     def fits(value: object) -> bool:
+        bases = type(value).__mro__
         return any(
-            base.__name__ == name and base.__module__.startswith("refladder.")
-            for base in type(value).__mro__
+            base.__name__ == name and base.__module__.startswith("refladder.") for base in bases
         )
 
     return _Kind(f"a {name}", f"{name} objects", fits)

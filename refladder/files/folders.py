@@ -116,11 +116,11 @@ class Folder:
     @contextmanager
     def claimed(self, name: str | None) -> Iterator[None]:
         """Refuse other processes of this run, or of its part `name`, while the block runs."""
-        with (
-            locked_folder(Path(self.address))
-            if name is None
-            else locked(Path(self.address, WORK, name))
-        ):
+        if name is None:
+            lock = locked_folder(Path(self.address))
+        else:
+            lock = locked(Path(self.address, WORK, name))
+        with lock:
             yield
 
 
@@ -177,15 +177,12 @@ class RemoteFolder(Folder):
         """Return the bytes of each file in the folder and in folders inside it, by name, without hidden ones."""
         root = f"{self._root.rstrip('/')}/"
         with self._at(under) as path, suppress(FileNotFoundError):
-            found = {
-                name.removeprefix(root): entry
-                for name, entry in self._system.find(path, detail=True).items()
-            }
-            return {
-                name: int(entry["size"] or 0)
-                for name, entry in sorted(found.items())
-                if not _is_hidden(name)
-            }
+            sizes = {}
+            for path_of_file, entry in self._system.find(path, detail=True).items():
+                name = path_of_file.removeprefix(root)
+                if not _is_hidden(name):
+                    sizes[name] = int(entry["size"] or 0)
+            return dict(sorted(sizes.items()))
         return {}
 
     def digest(self, name: str) -> None:

@@ -94,9 +94,10 @@ class Frame:
             if not as_json:
                 yield Row(f"{where}{of}", fields, None, number)
                 continue
-            cells = {
-                name: value if _is_needed(name, needed) else None for name, value in fields.items()
-            }
+            cells = dict.fromkeys(fields)
+            for name, value in fields.items():
+                if _is_needed(name, needed):
+                    cells[name] = value
             line = _json_line(where, cells)
             yield Row(f"{where}{of}", parse_json(line, f"{where}{of}"), line, number)
 
@@ -193,10 +194,11 @@ class Frame:
         chosen = [name for name in names if _is_needed(name, needed)] or names[:1]
         try:
             for part in self._parts(chosen):
-                columns = [
-                    part[name] if name in chosen else pa.nulls(part.num_rows) for name in names
-                ]
-                yield pa.table([_plain(pa, column) for column in columns], names=names)
+                columns = []
+                for name in names:
+                    column = part[name] if name in chosen else pa.nulls(part.num_rows)
+                    columns.append(_plain(pa, column))
+                yield pa.table(columns, names=names)
         except (pa.ArrowException, OverflowError) as error:
             raise DataError(
                 f"the table: a column does not fit Arrow ({error}); convert it or leave it out"

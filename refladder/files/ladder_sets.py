@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
+Cell = TypeVar("Cell", Ladder, LadderFailure)
 
 SET = "set.json"
 REVISIONS = "revisions.jsonl"
@@ -118,11 +119,12 @@ class LadderSet:
     @property
     def signature(self) -> str:
         """Return the set as signatures name it: name, digest, digests of earlier revisions and of the certificate."""
-        earlier = (
-            f"|earlier:{','.join(each.digest for each in self.earlier)}" if self.earlier else ""
-        )
-        certified = "" if self.certificate is None else f"|certificate:{self.certificate.digest}"
-        return f"{self.name}@{self.digest}{earlier}{certified}"
+        text = f"{self.name}@{self.digest}"
+        if self.earlier:
+            text += f"|earlier:{','.join(each.digest for each in self.earlier)}"
+        if self.certificate is not None:
+            text += f"|certificate:{self.certificate.digest}"
+        return text
 
     @property
     def scoring_anchors(self) -> tuple[str, ...]:
@@ -222,9 +224,7 @@ def ladder_set(
                 "written for (context_digests.jsonl); restore contexts.jsonl, or build the ladders again"
             )
     checks = Checks(name, dimensions, {context.id: context.task for context in by_context.values()})
-    by_key = {
-        (ladder.context_id, ladder.dimension): ladder for ladder in checks.passed(ladders, earlier)
-    }
+    by_key = _by_cell(checks.passed(ladders, earlier))
     if anchors:
         _check_anchors(name, anchors, by_key, by_context)
     return LadderSet(
@@ -234,7 +234,7 @@ def ladder_set(
         dimensions=tuple(dimensions),
         contexts=by_context,
         ladders=by_key,
-        failures={(failure.context_id, failure.dimension): failure for failure in failures},
+        failures=_by_cell(failures),
         digests=by_id,
         anchors=tuple(anchors),
         earlier=tuple(each for each in earlier if each.ladders < checks.count),
@@ -258,6 +258,11 @@ def criteria_set(
         failures={},
         task_without_ladders=task,
     )
+
+
+def _by_cell(records: Iterable[Cell]) -> dict[tuple[str, str], Cell]:
+    """Return ladders or failures by context and dimension."""
+    return {(each.context_id, each.dimension): each for each in records}
 
 
 def _check_anchors(
@@ -453,16 +458,14 @@ def open_parts(name: str) -> Parts:
         raise DataError(
             f"{folder / 'ladders.jsonl'}: no such file; build a ladder set with `refladder build`"
         )
+    digests = _read_if_any(ContextDigest, folder / "context_digests.jsonl")
     return Parts(
         name=label,
         dimensions=tuple(read_records(Dimension, folder / "dimensions.jsonl")),
         contexts=_read_if_any(Context, folder / "contexts.jsonl"),
         ladders=read_records(Ladder, folder / "ladders.jsonl"),
         failures=_read_if_any(LadderFailure, folder / "failures.jsonl"),
-        context_digests={
-            each.context_id: each.digest
-            for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
-        },
+        context_digests={each.context_id: each.digest for each in digests},
         shared=read_record(Shared, folder / SET) if (folder / SET).is_file() else None,
         earlier=tuple(_read_if_any(Revision, folder / REVISIONS)),
     )
@@ -576,7 +579,7 @@ def append_ladders(
     """
     throw_away(folder / CERTIFICATE)
     everything = {**before.contexts, **{each.id: each for each in contexts}}
-    failed = {**before.failures, **{(each.context_id, each.dimension): each for each in failures}}
+    failed = {**before.failures, **_by_cell(failures)}
     for ladder in ladders:
         failed.pop((ladder.context_id, ladder.dimension), None)
     if ladders:
@@ -600,4 +603,4 @@ def choose_dimensions(
     for name in names:
         if name not in by_name:
             raise UnknownNameError("dimension", name, by_name)
-    return tuple(by_name[name] for name in dict.fromkeys(names)) if names else tuple(dimensions)
+    return tuple(by_name[name] for name in dict.fromkeys(names or by_name))

@@ -147,9 +147,7 @@ def cannot_write(path: str | Path, error: OSError) -> DataError:
 def _acquire(file: Path, path: Path) -> _Lock:
     flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
     for attempt in range(1, _ATTEMPTS + 1):
-        new_folders = [
-            folder for folder in (file.parent, *file.parent.parents) if not folder.exists()
-        ]
+        new_folders = [folder for folder in file.parents if not folder.exists()]
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             # Only one of several processes makes the file.

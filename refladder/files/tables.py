@@ -183,11 +183,10 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
         return "jsonl"
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     if suffix in _SPREADSHEETS:
-        raise UsageError(
-            f"{path}: a spreadsheet, which refladder cannot write; name a .csv file"
-            if output
-            else f"{path}: a spreadsheet, which refladder cannot read; save it as CSV UTF-8, and name that file"
-        )
+        advice = "read; save it as CSV UTF-8, and name that file"
+        if output:
+            advice = "write; name a .csv file"
+        raise UsageError(f"{path}: a spreadsheet, which refladder cannot {advice}")
     form = "csv" if suffix == ".tsv" and not output else form_by_name(path)
     form = None if output and form == "eval" else form
     if form is None and is_many(path):
@@ -716,13 +715,10 @@ def _parquet_sink(
                     with open_parquet(table_files(source)[0]) as file:
                         fields = file.schema_arrow
                 else:
-                    fields = arrow_schema(
-                        [{name: row[name] for name in header} for row in buffer], header
-                    )
-                schema = pa.schema(
-                    [*fields, *(pa.field(name, types[kind]) for name, kind in added.items())]
-                )
-                writer = parquet.ParquetWriter(stream, schema)
+                    rows = [{name: row[name] for name in header} for row in buffer]
+                    fields = arrow_schema(rows, header)
+                new = [pa.field(name, types[kind]) for name, kind in added.items()]
+                writer = parquet.ParquetWriter(stream, pa.schema([*fields, *new]))
             writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
         buffer.clear()
 

@@ -89,10 +89,10 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
         )
     run = from_line(Run, first[1], f"{path}:1")
 
+    located_lines = ((f"{path}:{number}", line) for number, line in lines)
+
     def located() -> Iterator[tuple[str, Judgment]]:
-        while chunk := [
-            (f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)
-        ]:
+        while chunk := list(itertools.islice(located_lines, _CHUNK)):
             for (where, _), judgment in zip(chunk, from_lines(Judgment, chunk), strict=True):
                 yield where, _possible(run, where, judgment)
 
@@ -184,11 +184,10 @@ class JudgmentLog:
         known: Iterable[Judgment] = (),
     ) -> None:
         self.run = run
-        self._known = {
-            (judgment.key, judgment.comparison): judgment
-            for judgment in known
-            if judgment.recipe == run.recipe.digest
-        }
+        self._known: dict[tuple[str, Comparison], Judgment] = {}
+        for judgment in known:
+            if judgment.recipe == run.recipe.digest:
+                self._known[judgment.key, judgment.comparison] = judgment
         self.reused = 0
         self._path = path
         self._read_only = read_only
@@ -317,26 +316,20 @@ class JudgmentLog:
         """
         stored = self._next(questions)
         self._batch = []
-        for kept, question in itertools.zip_longest(stored, questions):
+        self._waiting = deque()
+        for position, (kept, question) in enumerate(itertools.zip_longest(stored, questions)):
             place = question.key, question.comparison
             known = self._known.get(place)
             other = known or self._early.get(place)
+            judgment = kept or other
             if kept is not None and other is not None and (known or _is_better(other, kept)):
+                judgment = other
                 if other != kept:
                     self._better[place] = other
-                self._batch.append(other)
-            else:
-                self._batch.append(kept or other)
+            self._batch.append(judgment)
+            if judgment is None or (known is None and _is_read_again(judgment, free=free)):
+                self._waiting.append(position)
         self._placed = self._in_file = len(stored)
-        self._waiting = deque(
-            position
-            for position, judgment in enumerate(self._batch)
-            if judgment is None
-            or (
-                (judgment.key, judgment.comparison) not in self._known
-                and _is_read_again(judgment, free=free)
-            )
-        )
         self.reused += len(questions) - len(self._waiting)
         return [questions[position] for position in self._waiting]
 
@@ -363,11 +356,8 @@ class JudgmentLog:
         """Return the judgment of each of the questions that `unanswered` was given."""
         # Place what an unfinished batch left behind the last new judgment.
         self.append([])
-        return [
-            judgment
-            for _, judgment in zip(questions, self._batch, strict=True)
-            if judgment is not None
-        ]
+        answered = zip(questions, self._batch, strict=True)
+        return [judgment for _, judgment in answered if judgment is not None]
 
     def keep(self, judgments: Sequence[Judgment]) -> None:
         """Keep judgments of a batch that was not finished, in any order; `append` puts them in their places later."""

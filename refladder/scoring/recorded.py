@@ -104,23 +104,21 @@ class Recorded(Backend):
 
     @cached_property
     def _digest(self) -> str:
-        lines = sorted(
-            repr((key.context_id, key.dimension, key.subject, key.against, reading.logprobs))
-            for key, reading in self.recorded.items()
-        )
-        return digest_of("\n".join(lines), size=6)
+        lines = []
+        for key, reading in self.recorded.items():
+            fields = key.context_id, key.dimension, key.subject, key.against, reading.logprobs
+            lines.append(repr(fields))
+        return digest_of("\n".join(sorted(lines)), size=6)
 
     @property
     def notice(self) -> str:
         """Say how many judgments the file holds."""
         texts = _TEXTS[self.kind]
         swapped = sum(key.subject.startswith(RUNG) and key.against != "" for key in self.recorded)
-        words = (
-            f" ({swapped:,} in the swapped order, which {option('both-orders')} uses)"
-            if swapped
-            else ""
-        )
-        return f"{self.path}: {plural(len(self.recorded), 'recorded judgment')} of {texts}{words}; no model is asked"
+        words = f"{self.path}: {plural(len(self.recorded), 'recorded judgment')} of {texts}"
+        if swapped:
+            words += f" ({swapped:,} in the swapped order, which {option('both-orders')} uses)"
+        return f"{words}; no model is asked"
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Refuse: there is no model that writes."""
@@ -139,17 +137,11 @@ class Recorded(Backend):
 
     def on(self, dimensions: Collection[str]) -> Recorded:
         """Return the judgments of these dimensions alone, for data that was read without the others."""
-        readings = {
-            key: reading for key, reading in self.recorded.items() if key.dimension in dimensions
-        }
-        return Recorded(
-            self.path,
-            self.kind,
-            readings,
-            {key: self._places[key] for key in readings},
-            self._sets,
-            mode=self.mode,
-        )
+        readings, places = {}, {}
+        for key, reading in self.recorded.items():
+            if key.dimension in dimensions:
+                readings[key], places[key] = reading, self._places[key]
+        return Recorded(self.path, self.kind, readings, places, self._sets, mode=self.mode)
 
     def outputs(self) -> dict[tuple[str, str], str]:
         """Return the outputs of the judgments, as (context id, output id), with the path:line of the first one on each."""
@@ -449,9 +441,8 @@ def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> Labe
             return _certain(probability)
     probabilities = [number_of(row, column) for column in columns]
     if min(probabilities) < 0 or not 0 < sum(probabilities) <= 1 + SLACK:
-        shown = ", ".join(
-            f"{column} {value:g}" for column, value in zip(columns, probabilities, strict=True)
-        )
+        cells = zip(columns, probabilities, strict=True)
+        shown = ", ".join(f"{column} {value:g}" for column, value in cells)
         raise DataError(
             f"{row.where}: {shown}; probabilities are 0 or more and add to more than 0 and at most 1"
         )
@@ -463,8 +454,9 @@ def _rated(row: Row) -> LabelReading:
     given = row.fields["percent"]
     if isinstance(given, str):
         given = parse_json(given, f"{row.where}: percent")
-    numbers = [each for each in given if _is_number(each)] if isinstance(given, list) else []
-    if len(numbers) != len(RATINGS) or len(given) != len(RATINGS) or min(numbers) < 0:
+    listed = given if isinstance(given, list) else []
+    numbers = [each for each in listed if _is_number(each)]
+    if not len(listed) == len(numbers) == len(RATINGS) or min(numbers) < 0:
         raise DataError(
             f"{row.where}: percent {row.fields['percent']!r:.60}; it must be a list of {len(RATINGS)} numbers of 0 or "
             "more, the percentages of the ratings 1 to 5"

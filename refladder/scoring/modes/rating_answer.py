@@ -73,17 +73,15 @@ def stated_ratings_of(
     folded = {name: _folded(name) for name in names}
     found: dict[str, list[float] | str] = {}
     for name, key in folded.items():
-        below = [
-            block
-            for block in blocks
-            if block.heading == key
-            or (block.heading.startswith(f"{key}: ") and block.heading not in folded.values())
-        ]
-        found[name] = (
-            _ratings_in(below, ended=ended)
-            if below
-            else f"no line with the name {name!r} above five lines of percentages"
-        )
+        below = []
+        for block in blocks:
+            heading = block.heading
+            described = heading.startswith(f"{key}: ") and heading not in folded.values()
+            if heading == key or described:
+                below.append(block)
+        found[name] = f"no line with the name {name!r} above five lines of percentages"
+        if below:
+            found[name] = _ratings_in(below, ended=ended)
     return found
 
 

@@ -74,7 +74,8 @@ def _last_block(entries: Sequence[tuple[int, _Entry]], letters: Sequence[str]) -
         lines = [number for number, _ in entries[-len(letters) - 1 :]]
         gap, *within = [after - line for line, after in itertools.pairwise(lines)]
         is_block = gap > max(within, default=1) or before[-1][1].letter == letters[-1]
-    return [entry for _, entry in (last if is_block else entries)]
+    chosen = last if is_block else entries
+    return [entry for _, entry in chosen]
 
 
 def _numbers(entries: Sequence[_Entry], letters: Sequence[str]) -> list[float] | str:

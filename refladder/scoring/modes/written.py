@@ -32,11 +32,10 @@ def ask_whole(
     new = asker.unanswered(questions)
     missing = {id(question) for question in new}
     asked = [group for group in groups if not missing.isdisjoint(map(id, group))]
-    judged = {
-        id(question): judgment
-        for group, of_group in zip(asked, judge(asked), strict=True)
-        for question, judgment in zip(group, of_group, strict=True)
-    }
+    judged = {}
+    for group, of_group in zip(asked, judge(asked), strict=True):
+        for question, judgment in zip(group, of_group, strict=True):
+            judged[id(question)] = judgment
     log.append([judged[id(question)] for question in new])
     return log.answers(questions)
 
