@@ -376,6 +376,11 @@ class Comparison:
     against: str
 
 
+def log_of(probability: float) -> float:
+    """Return the natural logarithm of a probability, which may be 0."""
+    return math.log(probability) if probability > 0 else IMPOSSIBLE
+
+
 def impossible(logprobs: Sequence[float], mass: float | None, *, apart: bool = False) -> str | None:
     """Describe what is impossible in the log-probabilities of labels and their mass; None if nothing is.
 

@@ -186,9 +186,10 @@ class DryRunBackend(Wrapper):
         """Return the usage with tokens from its characters, and its cost; None where they are counted or free."""
         if usage.prompt_tokens is not None or not usage.prompts:
             return None
-        none = self.count_requests(0, 0)
+        sent, none = usage.prompts, self.count_requests(0, 0)
         # A prompt is sent once for each answer where no request returns several.
-        sent = usage.prompts if usage.requests is None or none is None else usage.requests - none
+        if usage.requests is not None and none is not None:
+            sent = usage.requests - none
         characters = usage.characters * sent / usage.prompts
         usage = replace(usage, prompt_tokens=math.ceil(characters / CHARACTERS))
         return usage, usage.cost(price) or 0.0

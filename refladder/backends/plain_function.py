@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendError, UsageError, raised
-from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, LabelReading, digest_of
+from refladder.records import LOSS, OUTCOMES, TIE, WIN, LabelReading, digest_of, log_of
 
 if TYPE_CHECKING:
     from refladder.records import Completion, Prompt, Sampling
@@ -123,11 +122,8 @@ class FunctionJudge(Backend):
         if TIE not in prompt.outcomes:
             shares = {outcome: shares[outcome] + shares[TIE] / 2 for outcome in (WIN, LOSS)}
         meaning = dict(zip(prompt.labels, prompt.outcomes, strict=True))
-        logprobs = []
-        for label in labels:
-            share = shares[meaning[label]]
-            logprobs.append(math.log(share) if share > 0 else IMPOSSIBLE)
-        return LabelReading(logprobs=tuple(logprobs), mass=1.0)
+        logprobs = tuple(log_of(shares[meaning[label]]) for label in labels)
+        return LabelReading(logprobs=logprobs, mass=1.0)
 
 
 def _shares(answer: object) -> dict[str, float] | str:

@@ -66,9 +66,9 @@ class Frame:
         """Return the names of the columns; for a list, those of its first row."""
         if self._kind == "rows":
             return list(self._table[0]) if self._table else []
-        return list(
-            self._table.column_names if self._kind in ("arrow", "datasets") else self._table.columns
-        )
+        if self._kind in ("arrow", "datasets"):
+            return list(self._table.column_names)
+        return list(self._table.columns)
 
     def source(
         self, needed: Collection[str] | None = None, name: str = TABLE, *, as_json: bool = True
@@ -233,10 +233,14 @@ def added_values(out: str, types: Mapping[str, type]) -> list[dict[str, Any]]:
     as_text = format_of(out) == "csv"
     values = []
     for row in read_rows(out):
-        cells = {name: row.fields.get(name) for name in types}
-        for name, kind in types.items() if as_text else ():
-            cell = cells[name] or ""
-            cells[name] = parse_number(cell) if kind is float else cell or None
+        cells = {}
+        for name, kind in types.items():
+            cell = row.fields.get(name)
+            if as_text and kind is float:
+                cell = parse_number(cell or "")
+            elif as_text:
+                cell = cell or None
+            cells[name] = cell
         values.append(cells)
     return values
 

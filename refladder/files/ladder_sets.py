@@ -101,15 +101,14 @@ class LadderSet:
     def __repr__(self) -> str:
         """Return one line: what the set is, and how much it holds."""
         names = ", ".join(dimension.name for dimension in self.dimensions)
+        noun = "shared anchor" if self.anchors else "context"
         parts = [
             f"{plural(len(self.ladders), 'ladder')} of {self.rungs} rungs",
-            plural(
-                len({context for context, _ in self.ladders}),
-                "shared anchor" if self.anchors else "context",
-            ),
+            plural(len({context for context, _ in self.ladders}), noun),
             f"{self.task}: {names}",
         ]
-        parts += [plural(len(self.failures), "failed ladder")] if self.failures else []
+        if self.failures:
+            parts.append(plural(len(self.failures), "failed ladder"))
         return f"<LadderSet {self.signature} ({'; '.join(parts)})>"
 
     def _repr_html_(self) -> str:
@@ -139,8 +138,9 @@ class LadderSet:
     @property
     def scale(self) -> str:
         """Return the set as signatures of scores name it: the `signature`, and the anchors if some do not score."""
-        of = self.scoring_anchors
-        return self.signature + (f"|anchors:{','.join(of)}" if of != self.anchors else "")
+        if self.scoring_anchors == self.anchors:
+            return self.signature
+        return f"{self.signature}|anchors:{','.join(self.scoring_anchors)}"
 
     @property
     def role(self) -> str:
@@ -435,9 +435,10 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
 
 def certificate_of(name: str, parts: Parts, ladders: str) -> Certificate | None:
     """Read the certificate of the ladders with a digest: the file in the folder of the set, or that of the release."""
-    path = None if name.startswith(hub.PREFIX) else find_folder(name) / CERTIFICATE
-    if path is not None and path.is_file():
-        return read_certificate(read_bytes(path), str(path), ladders)
+    if not name.startswith(hub.PREFIX):
+        path = find_folder(name) / CERTIFICATE
+        if path.is_file():
+            return read_certificate(read_bytes(path), str(path), ladders)
     if parts.certificate is None:
         return None
     return read_certificate(parts.certificate, f"{name}: {CERTIFICATE}", ladders)
@@ -591,7 +592,7 @@ def append_ladders(
     path = folder / "ladders.jsonl"
     old = read_bytes(path)
     with atomic(path) as stream:
-        stream.write(old if old.endswith(b"\n") else old + b"\n")
+        stream.write(old.removesuffix(b"\n") + b"\n")
         stream.write(b"".join(map(to_line, ladders)))
 
 

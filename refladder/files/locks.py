@@ -273,11 +273,11 @@ def may_be_running(holder: Holder | None) -> bool:
 
 def in_use(path: str | Path, holder: Holder | None, remove: str | Path | None = None) -> InUseError:
     """Return the error for a path that another process is writing; `remove` is a lock that nothing else removes."""
-    writer = (
-        "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
-    )
-    since = "" if holder is None else f" since {holder[2]} UTC"
+    writer, since = "another process", ""
+    if holder is not None:
+        process, host, time_of_start = holder
+        writer, since = f"process {process} on host {host}", f" since {time_of_start} UTC"
     unless = "" if remove is None else f"; if that process has ended, delete {remove}"
     return InUseError(
-        f"{path}: {writer} been writing it{since}; wait for it to finish, or choose another path{unless}"
+        f"{path}: {writer} has been writing it{since}; wait for it to finish, or choose another path{unless}"
     )

@@ -143,7 +143,9 @@ def is_glob(path: str) -> bool:
 
 def is_many(path: str) -> bool:
     """Return whether a path is a folder or a glob; a URL without an extension of a table is a folder."""
-    return is_glob(path) or (form_by_name(path) is None if is_url(path) else Path(path).is_dir())
+    if is_url(path):
+        return is_glob(path) or form_by_name(path) is None
+    return is_glob(path) or Path(path).is_dir()
 
 
 def table_files(path: str) -> list[str]:
@@ -245,7 +247,8 @@ def parse_number(text: str) -> float | None:
 
 def meant_number(text: str) -> str:
     """Return what to give for a number with a comma or a percent sign, such as `; give 3.5`; else nothing."""
-    if percent := parse_number(text.removesuffix("%")) if text.endswith("%") else None:
+    percent = parse_number(text.removesuffix("%"))
+    if percent and text.endswith("%"):
         return f"; give {percent / 100:g} for {percent:g} %"
     # Three digits after a comma may be thousands.
     return f"; give {text.replace(',', '.')}" if _COMMA.fullmatch(text.strip()) else ""
@@ -288,10 +291,10 @@ def number_in(row: Row, column: str) -> float | None:
     value = number = row.fields[column]
     if value is None or value == "":
         return None
-    # A CSV cell.
+    # A cell of CSV is text.
     if type(value) is str:
         number = parse_number(value)
-    # NaN, infinity, a number too large.
+    # NaN, infinity and numbers beyond the range of floats are refused.
     if type(number) not in (float, int) or not abs(number) <= sys.float_info.max:
         meant = meant_number(value) if type(value) is str else ""
         raise DataError(
@@ -346,7 +349,9 @@ def read_rows(path: str, given: str | None = None) -> Rows:
     form = format_of(path, given)
     first, *others = table_files(path)
     rows = _read_file(first, form)
-    return rows if not others else Rows(_chained(rows, others, form), rows.columns(), rows.style)
+    if others:
+        rows = Rows(_chained(rows, others, form), rows.columns(), rows.style)
+    return rows
 
 
 def _read_file(path: str, form: str) -> Rows:
@@ -596,7 +601,7 @@ def _json_writer(
         _check_added(row, added)
         if row.raw is not None and not ("NaN" in row.raw or "Infinity" in row.raw):
             if not values:
-                stream.write((row.raw if row.raw.endswith("\n") else row.raw + "\n").encode())
+                stream.write((row.raw.removesuffix("\n") + "\n").encode())
                 return
             head = row.raw.rstrip()[:-1].rstrip()
             comma = "," if row.fields else ""

@@ -79,12 +79,14 @@ class Draft:
         previous = self._outputs.setdefault(output.id, output)
         first = self._origins.setdefault(("output", output.id), where)
         if first != where and not (repeated and previous == output):
-            difference = " with a different text" if repeated and previous != output else ""
+            difference = " with a different text" if repeated else ""
             raise DataError(
                 f"{where}: output {output.id!r} already appears at {first}{difference}; {advice}"
             )
-        other = self._of_system.setdefault((context_id, system), output) if system else output
+        other = output
         # Any number of outputs may have an unknown system.
+        if system:
+            other = self._of_system.setdefault((context_id, system), output)
         if other.id != output.id:
             raise DataError(
                 f"{where}: output {output.id!r} is of system {system!r} for context {context_id!r}, and so is output "

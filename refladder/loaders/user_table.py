@@ -95,25 +95,32 @@ def read_user_table(
         context_id = _add_context(draft, row, columns, alone=task == DOCUMENT)
         output_id = _add_output(draft, row, columns, context_id)
         rated_columns = {name: columns[name] for name in names if name in columns}
-        rater = name_of(row, columns["rater"]) if "rater" in columns else None
+        rater = _name_if_any(row, columns, "rater")
         _add_ratings(draft, row, output_id, rated_columns, rater=rater, rated=rated)
     return draft.finish(name="table", revision=table.revision, licence="the user's own data")
 
 
 def _add_output(draft: Draft, row: Row, columns: Mapping[str, str], context_id: str) -> str:
     text = text_of(row, columns["output"])
-    system = name_of(row, columns["system"]) if "system" in columns else ""
-    output_id = name_of(row, columns["output_id"]) if "output_id" in columns else None
+    system = _name_if_any(row, columns, "system") or ""
+    output_id = _name_if_any(row, columns, "output_id")
     by_text = output_id is None and not system
+    if by_text:
+        output_id = output_text_id(context_id, text)
     return draft.add_output(
         row.where,
         context_id,
         system,
         text,
-        output_id=output_text_id(context_id, text) if by_text else output_id,
+        output_id=output_id,
         repeated=by_text or "rater" in columns,
         advice="keep one of them, or name who rated each in a column 'rater'",
     )
+
+
+def _name_if_any(row: Row, columns: Mapping[str, str], field: str) -> str | None:
+    """Return the id or name that a row has in a field; None if no column holds the field."""
+    return name_of(row, columns[field]) if field in columns else None
 
 
 def _add_ratings(
@@ -180,7 +187,7 @@ def _add_seed(draft: Draft, row: Row, columns: Mapping[str, str]) -> None:
     text = text_of(row, columns["output"])
     if not text.strip():
         raise DataError(f"{row.where}: the seed is empty; remove the row")
-    seed_id = name_of(row, columns["context_id"]) if "context_id" in columns else text_id(text)
+    seed_id = _name_if_any(row, columns, "context_id") or text_id(text)
     subject = text_of(row, columns["subject"]) if "subject" in columns else ""
     draft.add_context(row.where, seed_id, subject, references=(text,), alone=True)
 
@@ -271,12 +278,11 @@ def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: b
             if cell_of(row.fields, name) not in (None, ""):
                 filled[field] = name
         columns = filled
-    text = background = context_id = ""
+    text = background = ""
     if "context" in columns or not alone:
         text, background = context_text(row, columns)
-    if "context_id" in columns:
-        context_id = name_of(row, columns["context_id"])
-    elif text:
+    context_id = _name_if_any(row, columns, "context_id") or ""
+    if text and not context_id:
         context_id = text_id(text, background)
     references = texts_of(row, columns["references"]) if "references" in columns else ()
     draft.add_context(

@@ -152,8 +152,9 @@ class TransformersBackend(Streaming):
     def tokens_run(self) -> int:
         """Return the number of tokens read so far, with labels and padding; shared tokens count once."""
         # Reading a counter loads no weights.
-        scorer: Causal | EncoderDecoder | None = self.__dict__.get("scorer")
-        return self._prompt_tokens_run + (0 if scorer is None else scorer.tokens_run)
+        if "scorer" not in self.__dict__:
+            return self._prompt_tokens_run
+        return self._prompt_tokens_run + self.scorer.tokens_run
 
     @property
     def usage(self) -> Usage:
@@ -167,12 +168,14 @@ class TransformersBackend(Streaming):
     @property
     def fingerprint(self) -> str:
         """Return model, revision, dtype, template and all else that can change an answer; batches do not."""
-        options = ",truncate" * self._truncate
-        options += "" if self.rewards else f",prefix:{self._prefix}"
-        options += f",system:{instruction_digest(self._system)}" if self._system else ""
-        return (
-            f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
-        )
+        text = f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}"
+        if self._truncate:
+            text += ",truncate"
+        if not self.rewards:
+            text += f",prefix:{self._prefix}"
+        if self._system:
+            text += f",system:{instruction_digest(self._system)}"
+        return text
 
     def _begun(self, prompt: Prompt, labels: Sequence[str]) -> tuple[str, list[list[str]]]:
         """Return how the answer to a prompt begins, and the spellings of each label that may follow."""
@@ -376,10 +379,8 @@ class TransformersBackend(Streaming):
             if question is not None and not self._fits_in_memory(len(question.prompt)):
                 tokens = len(question.prompt)
                 available = (self._memory or 0) / 2**20
-                group[number] = (
-                    None,
-                    _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available),
-                )
+                reason = _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available)
+                group[number] = None, reason
         return group
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:
@@ -395,7 +396,7 @@ class TransformersBackend(Streaming):
         new: int = 0,
     ) -> Iterator[tuple[T | None, str | None]]:
         """Yield each prompt as tokens with room for `new` more, or None; with a note on what was cut or does not fit."""
-        # None is no limit.
+        # Without a number, the model has no limit.
         most = self._longest
         if most is not None and not self.opened.encoder_decoder:
             if new >= most:
@@ -455,7 +456,8 @@ def _groups(prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
             last = group[-1]
             same = prompt.slots.get("context") == last.slots.get("context")
             alike = (prompt.prefix, prompt.labels) == (last.prefix, last.labels)
-            if not alike or len(group) >= (_LARGEST_GROUP if same else _GROUP):
+            most = _LARGEST_GROUP if same else _GROUP
+            if not alike or len(group) >= most:
                 yield group
                 group = []
         group.append(prompt)

@@ -289,7 +289,9 @@ class AnswerFiles:
         self._stamps = None
         older = {self._read.requests[name] for name in lines.keys() - set(fresh)}
         files = [*sorted(older), *written]
-        names = ", ".join(files) if len(files) <= _SHOWN else f"{files[0]} to {files[-1]}"
+        names = ", ".join(files)
+        if len(files) > _SHOWN:
+            names = f"{files[0]} to {files[-1]}"
         failed = [self._read.failed[name] for name in self._missing if name in self._read.failed]
         again = ""
         if failed:
@@ -320,7 +322,9 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _answer(line: Mapping[str, object], where: str) -> _Found | str:
     """Return the answer that a line holds, or why its request has to wait."""
     if "text" in line and "response" not in line:
-        texts = line["text"] if isinstance(line["text"], list) else [line["text"]]
+        texts = line["text"]
+        if not isinstance(texts, list):
+            texts = [texts]
         if not texts or not all(isinstance(text, str) for text in texts):
             return "text must be a text or a list of texts"
         choices = []

@@ -92,10 +92,7 @@ def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
 async def continues_from_a_token(client: Client) -> bool:
     """Return whether the server continues a begun answer: its second token must be as probable as in one go."""
     # The first asks for one word, which may be one token.
-    for question in (
-        *QUESTIONS[1:],
-        QUESTIONS[0],
-    ):
+    for question in (*QUESTIONS[1:], QUESTIONS[0]):
         try:
             content = (await client.likely(question, 2, most=2))["logprobs"]["content"]
             if len(content) < 2:
@@ -103,10 +100,8 @@ async def continues_from_a_token(client: Client) -> bool:
             begun = begun_answer(question, content[0]["token"])
             again = (await client.likely(begun, 2))["logprobs"]["content"][0]
             apart = abs(again["logprob"] - content[1]["logprob"])
-            return bool(
-                again["token"] == content[1]["token"]
-                and apart < (_SAME if client.settling else _SAME_IN_A_CROWD)
-            )
+            allowed = _SAME if client.settling else _SAME_IN_A_CROWD
+            return bool(again["token"] == content[1]["token"] and apart < allowed)
         except Refusal as refusal:
             if not client.settling and (refusal.of_the_server or refusal.ends_the_run):
                 raise
@@ -281,9 +276,9 @@ async def _drawn(
     client: Client, messages: Messages, number: int, most: int, *, several: bool
 ) -> list[Any]:
     """Draw `number` answers at temperature 1; some servers return fewer in one request than were asked for."""
-    choices = (
-        await client.chat(messages, most=most, temperature=1.0, n=number, seed=0) if several else []
-    )
+    choices = []
+    if several:
+        choices = await client.chat(messages, most=most, temperature=1.0, n=number, seed=0)
     seeds = range(len(choices), number)
     more = await asyncio.gather(
         *(client.chat(messages, most=most, temperature=1.0, seed=seed) for seed in seeds)

@@ -130,7 +130,7 @@ class Capabilities:
         if self.mode == "sample":
             return "sample1-fixed" if self.fixed else f"sample{samples}"
         if self.mode == "top":
-            return f"top{self.top}{'-completed' if self.completion else ''}"
+            return f"top{self.top}-completed" if self.completion else f"top{self.top}"
         return f"{self.mode}:{self.variant}" if self.variant else self.mode
 
     def answers(self, options: Options) -> int:

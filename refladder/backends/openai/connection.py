@@ -338,7 +338,8 @@ class Connection:
             return TryAgain(f"the server answered {status}: {text}", status, headers)
         if status in (401, 403):
             where = "it was sent no key" if self._key is None else "the key was refused"
-            where = "the key or a header was refused" if self._headers else where
+            if self._headers:
+                where = "the key or a header was refused"
             return Refusal(
                 f"{where} ({status}: {text})", said=text, status=status, ends_the_run=True
             )
@@ -444,7 +445,8 @@ def _proxy(url: URL) -> str | None:
     proxy = proxies.get(url.scheme) or proxies.get("all")
     if not proxy:
         return None
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
     if not proxy.startswith(("http://", "https://")):
         kind = proxy.partition("://")[0]
         raise BackendUnavailableError(

@@ -156,9 +156,12 @@ async def _reward(
         f"{client.root}{route.path}", {"model": client.model, route.field: asked, **switch}
     )
     entries = answer.get("data")
-    (entry,) = in_order_of_index(entries if isinstance(entries, list) else [], 1, "entries of data")
+    if not isinstance(entries, list):
+        entries = []
+    (entry,) = in_order_of_index(entries, 1, "entries of data")
     numbers = at(entry, route.found)
-    numbers = numbers if isinstance(numbers, list) else [numbers]
+    if not isinstance(numbers, list):
+        numbers = [numbers]
     if len(numbers) != 1 or isinstance(numbers[0], bool) or not isinstance(numbers[0], int | float):
         found = f"{len(numbers)} numbers" if len(numbers) > 1 else "no number"
         raise Refusal(f"{route.path} gave {found} for a text, and a reward model gives one")

@@ -15,14 +15,13 @@ from refladder.backends.dry_run import NOT_ASKED
 from refladder.backends.protocol import STATED_TOKENS
 from refladder.errors import UsageError, option
 from refladder.prompts import fill
-from refladder.records import IMPOSSIBLE, OUTCOMES, RATINGS, LabelReading, Unwritten
+from refladder.records import IMPOSSIBLE, OUTCOMES, RATINGS, LabelReading, Unwritten, log_of
 from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.grades import expected_grade
 from refladder.scoring.modes.mode import Mode
 from refladder.scoring.modes.rating_answer import stated_ratings, stated_ratings_of
 from refladder.scoring.modes.written import (
     ask_whole,
-    log_of,
     parsed_answer,
     written_judgments,
 )

@@ -31,13 +31,13 @@ from refladder.records import (
     Prompt,
     Unwritten,
     digest_of,
+    log_of,
 )
 from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.modes.comparisons import Comparisons, preferences
 from refladder.scoring.modes.stated_answer import HIGHEST, stated_numbers
 from refladder.scoring.modes.written import (
     ask_whole,
-    log_of,
     parsed_answer,
     written_judgments,
 )
