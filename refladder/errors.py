@@ -74,7 +74,7 @@ def in_call(parameters: Mapping[str, str]) -> Iterator[None]:
 
 def plural(count: int, noun: str) -> str:
     """Write a number with its noun, such as `1 label` and `2 labels`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def either(command: str, call: str) -> str:

@@ -170,7 +170,7 @@ def _generic(name: str, inside: list[ast.expr]) -> _Kind:
 
         return _Kind("a dict", "dicts", lambda value: isinstance(value, Mapping), taken)
     fixed = name == "tuple" and ast.unparse(inside[-1]) != "..."
-    items = [_read(each) for each in (inside if fixed else inside[:1])]
+    items = list(map(_read, inside))
     names = " or ".join(kind.several for kind in items[0] if kind.one != "None")
     if fixed:
         return _Kind(

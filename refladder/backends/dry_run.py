@@ -219,15 +219,17 @@ class DryRunBackend(Wrapper):
         asked = self.asked
         seen = asked.keys if self._most is None else set()
         once = self._most is not None or self.stores_answers
-        # Rows and their keys.
+        # The key of each row that needs a new answer.
         fresh: dict[int, bytes] = {}
         for row, (key, answer) in enumerate(zip(keys, stored, strict=True)):
             if answer is None and not (once and key in seen):
                 fresh[row] = key
                 seen.add(key)
-        split = [_without_unwritten(prompts[row]) for row in fresh]
-        written = [prompt for prompt, _ in split]
-        limits = [limit for _, limit in split]
+        written, limits = [], []
+        for row in fresh:
+            prompt, limit = _without_unwritten(prompts[row])
+            written.append(prompt)
+            limits.append(limit)
         counts = self.count_tokens(written)
         tokens = None if counts is None else list(map(add, counts, limits))
         kind = LABELS if labels else WRITE

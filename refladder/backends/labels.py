@@ -377,10 +377,11 @@ def _short_names(names: Sequence[str]) -> list[str]:
     """Return the last words of labels that differ in these only, or the letters of a scale; else no names."""
     if _are_letters(names):
         return list(names)
-    parts = [name.rpartition(" ") for name in names]
-    words = [word for _, _, word in parts]
-    alike = len({head for head, _, _ in parts}) == 1 and bool(parts[0][0])
-    return words if alike and len(set(words)) == len(words) else []
+    words = [name.rpartition(" ")[2] for name in names]
+    heads = {name.rpartition(" ")[0] for name in names}
+    if len(heads) != 1 or heads == {""} or len(set(words)) < len(words):
+        return []
+    return words
 
 
 def _json_label(text: str, names: Sequence[str]) -> int | str | None:

@@ -191,10 +191,10 @@ def attend(
     """
     import torch
 
-    if parts is None or others.get("position_bias") is not None:
-        raise NotImplementedError(
-            f"tree attention with {'no parts' if parts is None else 'position_bias'}"
-        )
+    if parts is None:
+        raise NotImplementedError("tree attention with no parts")
+    if others.get("position_bias") is not None:
+        raise NotImplementedError("tree attention with position_bias")
     if sliding_window is not None and window_parts is not None:
         parts = window_parts
     # No public function returns the logarithms.

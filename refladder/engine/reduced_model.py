@@ -73,7 +73,9 @@ def reduced_model(model: Any) -> Any | None:
     kinds = layer_kinds(model)
     # Where the configuration does not list its layers, their pattern is that of the first ones.
     pattern = max(map(kinds.index, kinds), default=0) + 1
-    for layers in (None, pattern) if pattern <= _MOST_LAYERS else (None,):
+    for layers in (None, pattern):
+        if layers is not None and layers > _MOST_LAYERS:
+            break
         try:
             config = reduced_configuration(model.config.get_text_config(), layers)
             config._attn_implementation = model.config._attn_implementation  # noqa: SLF001  no public name exists
@@ -143,7 +145,8 @@ def reduced_configuration(config: Any, layers: int | None = None) -> Any:
     hidden = few_heads * _HEAD_WIDTH
     _set(small, "hidden_size", hidden)
     latent = getattr(config, "kv_lora_rank", None) is not None
-    for name, value in {**_NUMBERS, **(_LATENT if latent else {})}.items():
+    numbers = _NUMBERS | _LATENT if latent else _NUMBERS
+    for name, value in numbers.items():
         _set(small, name, value)
     for name, most in _MOST.items():
         _set(small, name, min(most, getattr(config, name, None) or most))

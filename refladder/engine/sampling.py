@@ -144,9 +144,8 @@ def generate_batch(
         if rows is not None:
             # Never 0: without padding, attention takes another code path.
             width += BLOCK - width % BLOCK
-            states = (_encoder_states if has_encoder else _cache_states)(
-                model, prompts, width, rows
-            )
+            states_of = _encoder_states if has_encoder else _cache_states
+            states = states_of(model, prompts, width, rows)
             prompts = [*prompts, *[prompts[-1]] * (rows - count)]
         ids, mask = padded(prompts, width, left=not has_encoder)
         draw = _Draw([random_stream(prompt, seed) for prompt in prompts], temperature, top_p)

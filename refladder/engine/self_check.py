@@ -153,9 +153,8 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
     if not np.isfinite(plain).all():
         return lambda: None
     if causal.dtype == "float32":
-        return lambda: _apart(
-            causal.logprobs(sequences, reads) - plain, _REAL_TOLERANCE if proved else _TOLERANCE
-        )
+        tolerance = _REAL_TOLERANCE if proved else _TOLERANCE
+        return lambda: _apart(causal.logprobs(sequences, reads) - plain, tolerance)
     largest_module = 0
     for module in causal.model.modules():
         numbers = sum(parameter.numel() for parameter in module.parameters(recurse=False))
@@ -163,9 +162,8 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
     if 2 * 4 * largest_module > causal.memory:
         noise = _largest(_read_by(causal, sequences, reads, "batches") - plain)
         limit = max(_HALF_TOLERANCE, _FACTOR * noise) if np.isfinite(noise) else _HALF_TOLERANCE
-        return lambda: _apart(
-            causal.logprobs(sequences, reads) - plain, _FACTOR * limit if proved else limit
-        )
+        allowed = _FACTOR * limit if proved else limit
+        return lambda: _apart(causal.logprobs(sequences, reads) - plain, allowed)
     with in_float32(causal.model):
         exact = _read_by(causal, sequences, reads)
     plain_distance = _rms(plain - exact)

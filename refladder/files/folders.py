@@ -69,9 +69,12 @@ class Folder:
     def sizes(self, under: str = "") -> dict[str, int]:
         """Return the bytes of each file in the folder and in folders inside it, by name, without hidden ones."""
         root = Path(self.address)
-        files = sorted(path for path in (root / under).rglob("*") if path.is_file())
-        names = {path.relative_to(root).as_posix(): path for path in files}
-        return {name: path.stat().st_size for name, path in names.items() if not _is_hidden(name)}
+        sizes = {}
+        for path in sorted((root / under).rglob("*")):
+            name = path.relative_to(root).as_posix()
+            if path.is_file() and not _is_hidden(name):
+                sizes[name] = path.stat().st_size
+        return sizes
 
     def digest(self, name: str) -> str | None:
         """Return a digest of a file; None at a URL, where it would be downloaded and the store checks its files."""

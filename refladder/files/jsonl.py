@@ -189,16 +189,14 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
     # The link of a pipe leads to no path.
     if path.is_symlink() and not direct:
         path = Path(os.path.realpath(path))
-    partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path
     if not direct:
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         _remove_leftovers(path)
+    mode = 0o600 if private else 0o666
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        raw = io.FileIO(
-            partial,
-            "w",
-            opener=lambda name, flags: os.open(name, flags, 0o600 if private else 0o666),
-        )
+        raw = io.FileIO(partial, "w", opener=lambda name, flags: os.open(name, flags, mode))
     try:
         if not direct:
             # Shows to other machines that this file is being written.

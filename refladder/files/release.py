@@ -198,7 +198,7 @@ def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> 
     manifest = manifest or read_manifest(folder / MANIFEST, label)
     shards = {config: manifest.of(config) for config in OF_A_SET}
     if not verified:
-        verify(folder, [shard for of_config in shards.values() for shard in of_config], label)
+        verify(folder, list(itertools.chain(*shards.values())), label)
     digests: dict[str, str] = {}
     return Parts(
         name=label,

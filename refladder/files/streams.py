@@ -10,7 +10,7 @@ import io
 import re
 import sys
 import zlib
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any
@@ -169,7 +169,9 @@ def quiet(hub: Any) -> Iterator[None]:
 def reaching(url: str) -> Iterator[None]:
     """Turn the errors of fsspec and of the packages behind it into one sentence with the URL."""
     try:
-        with quiet(import_module("huggingface_hub")) if url.startswith("hf://") else nullcontext():
+        with ExitStack() as stack:
+            if url.startswith("hf://"):
+                stack.enter_context(quiet(import_module("huggingface_hub")))
             yield
     except RefladderError:
         raise

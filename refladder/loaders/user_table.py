@@ -248,11 +248,12 @@ def _find_columns(
                 f"{missing_column(row.where, column, row.fields, tuple(matches.values()))}; "
                 f"map the field {field!r} to its column with {column_option(field, 'COLUMN')}"
             )
-    used = {name for column in matches.values() for name in (column, column.partition(".")[0])}
+    used = set(matches.values())
+    used |= {column.partition(".")[0] for column in used}
     unused = [str(column) for column in row.fields if column not in used]
     for field in fields:
-        near = None if field in matches else similar(field, unused, NEAR)
-        if near is not None:
+        near = similar(field, unused, NEAR)
+        if field not in matches and near is not None:
             raise DataError(
                 f"{row.where}: column {near!r} looks like the field {field!r}; map it with {field}={near}, or rename it"
             )

@@ -160,8 +160,10 @@ def check_template(template: Template) -> None:
     if template.role == REWARD:
         return
     words = list(template.labels.values())
+    if template.role in ROLE_GRADES:
+        words = [words[0], words[-1]]
     text = "".join(template.literals)
-    for word in (words[0], words[-1]) if template.role in ROLE_GRADES else words:
+    for word in words:
         if word not in text:
             raise PromptError(
                 f"{template.path}:{template.line}: the text does not name the label {word!r}, so the judge does not "
@@ -272,7 +274,9 @@ def _check_slots(template: Template) -> None:
             )
     if template.role == REWARD:
         return
-    optional = OPTIONAL_SLOTS | (_CONTEXT_SLOTS if template.task == DOCUMENT else frozenset())
+    optional = set(OPTIONAL_SLOTS)
+    if template.task == DOCUMENT:
+        optional |= _CONTEXT_SLOTS
     for name in offered:
         if name not in (*template.names, *optional):
             raise PromptError(
@@ -316,10 +320,9 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
         raise UnknownNameError("prompt role", role, ROLES)
     if folder is not None:
         _require_folder(folder)
-    bases = (TEMPLATES,) if folder is None else (folder, TEMPLATES)
-    for base in bases if _TASK.fullmatch(task) else ():
+    for base in filter(None, (folder, TEMPLATES)):
         path = base / task / f"{role}.md"
-        if path.is_file():
+        if _TASK.fullmatch(task) and path.is_file():
             return _parse(path, task, role)
     entries = [] if folder is None else folder.iterdir()
     user_tasks = [entry.name for entry in entries if entry.is_dir() and _TASK.fullmatch(entry.name)]

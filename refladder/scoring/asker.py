@@ -253,11 +253,13 @@ def _from_rewards(readings: Sequence[LabelReading]) -> LabelReading:
     Source: Bradley and Terry 1952; arXiv 2507.01352, equation 1.
     """
     cut = any(reading.cut for reading in readings)
-    rewards = [reward_of(reading.logprobs) for reading in readings if reading.logprobs is not None]
-    if len(rewards) < len(readings):
-        return replace(next(reading for reading in readings if reading.logprobs is None), cut=cut)
-    note = next((reading.note for reading in readings if reading.note), None)
-    return reward_reading(rewards[0] - rewards[1], note=note, cut=cut)
+    rewards, note = [], None
+    for reading in readings:
+        if reading.logprobs is None:
+            return replace(reading, cut=cut)
+        rewards.append(reward_of(reading.logprobs))
+        note = note or reading.note
+    return reward_reading(rewards[0] - rewards[1], note=note or None, cut=cut)
 
 
 def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> LabelReading:
@@ -294,6 +296,8 @@ def judgment_of(
     note = reading.reason or reading.note
     if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
         logprobs, note = None, f"the judge gave {wrong}"
+    if logprobs is None:
+        mass, note = None, note or "unparsed"
     comparison = question.comparison
     kind = NotJudged if isinstance(reading, NotAsked) else Judgment
     return kind(
@@ -303,10 +307,10 @@ def judgment_of(
         against=comparison.against or None,
         outcomes=outcomes,
         logprobs=logprobs,
-        mass=None if logprobs is None else mass,
+        mass=mass,
         key=question.key,
         recipe=recipe,
-        note=(note or "unparsed") if logprobs is None else note,
+        note=note,
         cut=reading.cut,
         stated=stated,
     )

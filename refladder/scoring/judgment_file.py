@@ -150,10 +150,12 @@ def check_outcomes(
         return
     outcomes = set(judgment.outcomes)
     if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
+        shown = ", ".join(allowed)
+        if allowed is _GRADES:
+            shown = ", ".join(("1", "2", "...", *_GRADES[-2:]))
         raise DataError(
-            f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between "
-            f"{', '.join(('1', '2', '...', *_GRADES[-2:]) if allowed is _GRADES else allowed)}; correct "
-            "the line, or delete the file"
+            f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between {shown}; "
+            "correct the line, or delete the file"
         )
 
 
@@ -215,10 +217,11 @@ class JudgmentLog:
         if not read_only:
             self._lock.enter_context(locked(path))
         try:
-            for where, line in read_appended(_early_path(path)) if self._open(path) else ():
-                judgment = _judgment(run, where, line)
-                if judgment.recipe == run.recipe.digest:
-                    self._early[judgment.key, judgment.comparison] = judgment
+            if self._open(path):
+                for where, line in read_appended(_early_path(path)):
+                    judgment = _judgment(run, where, line)
+                    if judgment.recipe == run.recipe.digest:
+                        self._early[judgment.key, judgment.comparison] = judgment
         except BaseException:
             self.close()
             raise
@@ -411,10 +414,8 @@ class JudgmentLog:
             )
         # What a dry run did not ask is not stored.
         if self._path is not None and not self._read_only and judgments:
-            append_records(
-                self._path,
-                [judgment for judgment in judgments if not isinstance(judgment, NotJudged)],
-            )
+            asked = [judgment for judgment in judgments if not isinstance(judgment, NotJudged)]
+            append_records(self._path, asked)
 
 
 class JudgmentIndex(JudgmentLog):
@@ -501,10 +502,12 @@ def _changed(
 
 
 def _next_step(path: Path | None) -> str:
-    out = str(path).removesuffix(".judgments.jsonl")
-    both = f"{out} and " if out != str(path) and Path(out).exists() else ""
+    files = f"{path}"
+    out = files.removesuffix(".judgments.jsonl")
+    if out != files and Path(out).exists():
+        files = f"{out} and {path}"
     others = f"{option('out')}, {option('judgments')} or {option('work')}"
-    return f"name another file or folder ({others}), or delete {both}{path}"
+    return f"name another file or folder ({others}), or delete {files}"
 
 
 def _share_read(judgment: Judgment) -> float:

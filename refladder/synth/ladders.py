@@ -96,10 +96,10 @@ class _Draft:
         return fill(self.templates[step.role], slots)
 
     def take(self, entry: JournalEntry) -> None:
-        if entry.unusable is None:
-            self.texts[entry.level] = (
-                entry.text if isinstance(entry.text, Unwritten) else entry.text.strip()
-            )
+        if entry.unusable is None and isinstance(entry.text, Unwritten):
+            self.texts[entry.level] = entry.text
+        elif entry.unusable is None:
+            self.texts[entry.level] = entry.text.strip()
 
     def fail(self, level: int, reasons: Iterable[str]) -> None:
         self.failures.append(

@@ -108,11 +108,11 @@ def feature_weights(task: str, name: str, description: str) -> tuple[tuple[float
     """Return the weight of every feature for a dimension of a task, and the quality of an ordinary text with them."""
     table = CLOSED_WEIGHTS if task in CLOSED_TASKS else OPEN_WEIGHTS
     shares = facet_shares(name, description)
-    weights = tuple(
-        sum(share * table[facet].get(field, 0.0) for facet, share in shares.items())
-        for field in Measures._fields
-    )
-    return weights, sum(map(mul, weights, ORDINARY))
+    weights = []
+    for field in Measures._fields:
+        parts = [share * table[facet].get(field, 0.0) for facet, share in shares.items()]
+        weights.append(sum(parts))
+    return tuple(weights), sum(map(mul, weights, ORDINARY))
 
 
 @lru_cache(maxsize=8192)

@@ -109,9 +109,9 @@ class TransformersBackend(Streaming):
     @cached_property
     def scorer(self) -> Causal | EncoderDecoder:
         """Return the engine that reads log-probabilities; it loads the weights."""
-        model = self.opened.model
-        requested = self._requested_memory
-        memory = usable_memory(model.device) if requested is None else requested
+        model, memory = self.opened.model, self._requested_memory
+        if memory is None:
+            memory = usable_memory(model.device)
         self._memory = memory
         if self.opened.encoder_decoder:
             return EncoderDecoder(model, memory)
@@ -342,14 +342,14 @@ class TransformersBackend(Streaming):
     def _values(self, questions: Sequence[TokenQuestion]) -> list[list[list[float]]]:
         """Return the log-probability of every token of every label of every question."""
         if isinstance(self.scorer, EncoderDecoder):
-            # Tokenised alone, so the same for all questions.
+            # Labels are tokenised alone, so they are the same for all questions.
             labels = questions[0].labels
-            lengths = list(map(len, labels))
-            of_questions = self.scorer.logprobs([question.prompt for question in questions], labels)
-            return [
-                [row[:length].tolist() for row, length in zip(of_labels, lengths, strict=True)]
-                for of_labels in of_questions
-            ]
+            padded = self.scorer.logprobs([question.prompt for question in questions], labels)
+            logprobs = []
+            for rows in padded.tolist():
+                pairs = zip(rows, labels, strict=True)
+                logprobs.append([row[: len(label)] for row, label in pairs])
+            return logprobs
         sequences, reads = sequences_of(questions)
         values = iter(self.scorer.logprobs(sequences, reads).tolist())
         logprobs = []
@@ -363,7 +363,7 @@ class TransformersBackend(Streaming):
     ) -> list[tuple[TokenQuestion | None, str | None]]:
         """Return prompts of one prefix with the labels as tokens; or None and the reason why a prompt does not fit."""
         prefix, spellings = self._begun(prompts[0], labels)
-        flat = [text for group in spellings for text in group]
+        flat = list(itertools.chain(*spellings))
 
         def length(question: TokenQuestion) -> int:
             longest = 0 if self.opened.encoder_decoder else max(map(len, question.labels)) - 1

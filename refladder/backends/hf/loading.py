@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -268,11 +268,13 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
     if "gguf_file" in settings and hasattr(transformers, "GgufConfig"):
         settings["quantization_config"] = transformers.GgufConfig(dequantize=True)
     bars = sys.stderr.isatty()
-    bar_of_gguf = (
-        redirect_stderr(io.StringIO()) if "gguf_file" in settings and not bars else nullcontext()
-    )
     # The messages below replace its report on weights.
-    with silenced(bars=bars), bar_of_gguf, _explained(name):
+    with ExitStack() as stack:
+        stack.enter_context(silenced(bars=bars))
+        if "gguf_file" in settings and not bars:
+            # The reader of GGUF files always draws a bar.
+            stack.enter_context(redirect_stderr(io.StringIO()))
+        stack.enter_context(_explained(name))
         model, loading = getattr(transformers, kind).from_pretrained(
             name.source,
             use_safetensors=True,
@@ -353,10 +355,10 @@ def _check_packages_of_gguf(name: _Named) -> None:
 
 def _check_folder(name: _Named) -> None:
     if not (name.folder / "config.json").is_file():
-        gguf = next(iter(sorted(name.folder.glob("*.gguf"))), None)
-        advice = (
-            "" if gguf is None else f"; for a GGUF model name the file itself, {name.prefix}{gguf}"
-        )
+        gguf = min(name.folder.glob("*.gguf"), default=None)
+        advice = ""
+        if gguf is not None:
+            advice = f"; for a GGUF model name the file itself, {name.prefix}{gguf}"
         raise BackendUnavailableError(
             f"{name}: this folder has no config.json, so it does not hold a model saved by save_pretrained{advice}"
         )

@@ -45,10 +45,9 @@ class RewardBackend(WritesNothing, TransformersBackend):
     @cached_property
     def _reader(self) -> Reader:
         """Return the model with its weights, in batches that fit in memory."""
-        device = self.opened.model.device
-        self._memory = (
-            usable_memory(device) if self._requested_memory is None else self._requested_memory
-        )
+        self._memory = self._requested_memory
+        if self._memory is None:
+            self._memory = usable_memory(self.opened.model.device)
         return Reader(self.opened, self._memory)
 
     def load(self) -> None:

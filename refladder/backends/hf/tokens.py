@@ -164,9 +164,15 @@ class Tokens:
         if not prefix:
             return prefix, [[label] for label in labels]
         if (prefix, labels) not in self._begun:
-            found = (self._spelt(part, labels) for part in shortened(prefix))
-            self._begun[prefix, labels] = next(filter(None, found), None) or self.begun("", labels)
+            self._begun[prefix, labels] = self._longest_begun(prefix, labels)
         return self._begun[prefix, labels]
+
+    def _longest_begun(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]]:
+        for part in shortened(prefix):
+            spelt = self._spelt(part, labels)
+            if spelt is not None:
+                return spelt
+        return self.begun("", labels)
 
     def _spelt(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]] | None:
         groups = [spellings_after(prefix, label) for label in labels]
@@ -217,7 +223,9 @@ class Tokens:
         """Return the prompt as text, split inside each control token that the user's text spells, so that it stays text."""
         marked, mark = self._marked(text, self._system)
         rendered = self._rendered(marked, self._marked(self._system, text)[0])
-        return (rendered + self._answer(rendered, prefix) if prefix else rendered).split(mark)
+        if prefix:
+            rendered += self._answer(rendered, prefix)
+        return rendered.split(mark)
 
     def _marked(self, text: str, *others: str) -> tuple[str, str]:
         """Return a text with a mark inside each control token that it spells, and the mark; `others` do not hold it."""
@@ -378,9 +386,9 @@ def label_reading(
 ) -> LabelReading:
     """Combine the token log-probabilities of a prompt into one number per label; `note` says how it was cut, if so."""
     cut = note is not None
-    if not all(math.isfinite(value) for tokens in values for value in tokens):
-        wrong = next(value for tokens in values for value in tokens if not math.isfinite(value))
-        return LabelReading(reason=NOT_FINITE.format(wrong), cut=cut)
+    for value in itertools.chain(*values):
+        if not math.isfinite(value):
+            return LabelReading(reason=NOT_FINITE.format(value), cut=cut)
     sequences = [tuple(ids) for ids in labels]
     logprobs = {ids: math.fsum(tokens) for ids, tokens in zip(sequences, values, strict=True)}
     rest = iter(sequences)

@@ -198,7 +198,7 @@ class AnswerFiles:
     def _look(self) -> None:
         """Read the files of the folder again if one of them has changed."""
         patterns = (_NUMBERED, "answers*.jsonl", "answers*.jsonl.gz")
-        paths = sorted(path for pattern in patterns for path in self._folder.glob(pattern))
+        paths = sorted(itertools.chain(*map(self._folder.glob, patterns)))
         stamps = {path: _stamp(path) for path in paths}
         if stamps == self._stamps:
             return
@@ -356,12 +356,12 @@ def _placed(choice: Any, place: str) -> Any:
 
 def _same_model(answered: str, asked: str) -> bool:
     """Return whether two names are of one model: they may differ before a `/`, and in a version."""
-    one, other = (name.rstrip("/").rpartition("/")[2].casefold() for name in (answered, asked))
-    short, long = sorted((one, other), key=len)
+    names = [name.rstrip("/").rpartition("/")[2].casefold() for name in (answered, asked)]
+    short, long = sorted(names, key=len)
     base = short.removesuffix("-latest")
-    return one == other or (
-        long.startswith(base) and _OF_A_VERSION.fullmatch(long[len(base) :]) is not None
-    )
+    if short == long:
+        return True
+    return long.startswith(base) and _OF_A_VERSION.fullmatch(long[len(base) :]) is not None
 
 
 def _save(path: Path, lines: Iterable[bytes]) -> None:

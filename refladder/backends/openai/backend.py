@@ -215,10 +215,12 @@ class OpenAIBackend(Streaming):
                 options = replace(options, mode="top")
             self._capabilities = without_handshake(options, ())
             self._greeting = None
-            reads = "samples answers" if options.mode == "sample" else "reads label probabilities"
+            answers = "samples answers" if options.mode == "sample" else "reads label probabilities"
+            if self.rewards:
+                answers = "gives rewards"
             return (
-                f"{self.model}: the server was not asked ({error}). The estimate assumes that it "
-                f"{'gives rewards' if self.rewards else reads}. Its tokens and stored answers are not known"
+                f"{self.model}: the server was not asked ({error}). The estimate assumes that it {answers}. "
+                "Its tokens and stored answers are not known"
             )
         finally:
             self.options = replace(self.options, attempts=options.attempts)
@@ -240,9 +242,8 @@ class OpenAIBackend(Streaming):
         """Return the most tokens that answer a judging prompt, without requests that complete long labels."""
         if self.capabilities.mode != "sample":
             return 1
-        return self.capabilities.answers(self.options) * self.capabilities.answer_tokens(
-            self.options
-        )
+        each = self.capabilities.answer_tokens(self.options)
+        return self.capabilities.answers(self.options) * each
 
     @property
     def reads_probabilities(self) -> bool:
@@ -252,12 +253,9 @@ class OpenAIBackend(Streaming):
     @property
     def answering(self) -> Sampling:
         """Return sampling with room for thoughts if the model thinks, and temperature 1 if it accepts no other."""
-        most = self.options.answer_tokens or (
-            THINKING_TOKENS if self.capabilities.thinks else STATED_TOKENS
-        )
-        return Sampling(
-            max_tokens=most, temperature=0.0 if self.capabilities.dialect.tempered else 1.0
-        )
+        room = THINKING_TOKENS if self.capabilities.thinks else STATED_TOKENS
+        temperature = 0.0 if self.capabilities.dialect.tempered else 1.0
+        return Sampling(max_tokens=self.options.answer_tokens or room, temperature=temperature)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
         """Return the prompt tokens of all requests for each prompt, without those that complete a label; None if unknown."""
@@ -380,10 +378,11 @@ class OpenAIBackend(Streaming):
 
     def _relying(self, capabilities: Capabilities, prompts: Sequence[Prompt]) -> int:
         """Return the number of prompts that rely on what the handshake found."""
-        return sum(
-            bool(capabilities.dialect.switch or (prompt.prefix and capabilities.prefix == "on"))
-            for prompt in prompts
-        )
+        if capabilities.dialect.switch:
+            return len(prompts)
+        if capabilities.prefix != "on":
+            return 0
+        return sum(bool(prompt.prefix) for prompt in prompts)
 
     async def _check_again(self, client: Client, capabilities: Capabilities) -> None:
         """Raise Refusal if the server is not what the handshake found."""
@@ -455,7 +454,8 @@ class Requests(Generic[T]):
             self._deliver()
 
     async def _work(self, client: Client, rows: Iterator[tuple[int, Prompt]]) -> None:
-        while block := list(itertools.islice(rows, 1 if self.together is None else BLOCK)):
+        most = 1 if self.together is None else BLOCK
+        while block := list(itertools.islice(rows, most)):
             if not await self._answered_together(client, block):
                 for row, prompt in block:
                     await self._ask(client, row, prompt)

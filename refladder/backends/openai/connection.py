@@ -239,10 +239,11 @@ class Connection:
                 LONGEST_PAUSE,
                 self._options.patience,
             )
-        self._tally.counts["put off (429)" if again.throttled else "tried again"] += 1
         if again.throttled:
+            self._tally.counts["put off (429)"] += 1
             self._limiter.throttled(ticket, pause)
             return
+        self._tally.counts["tried again"] += 1
         self._limiter.faulted()
         if pause is not None:
             self._limiter.pause(pause)
@@ -264,9 +265,9 @@ class Connection:
         self, method: str, path: str, content: bytes | None
     ) -> tuple[bytes, Mapping[str, str]]:
         """Return the answer to a request, after redirects within the server."""
-        url = _address(
-            path if path.startswith(("http://", "https://")) else self._options.address + path
-        )
+        if not path.startswith(("http://", "https://")):
+            path = self._options.address + path
+        url = _address(path)
         if self._options.query:
             url = url.update_query(self._options.query)
         for _ in range(_MOST_REDIRECTS):

@@ -124,9 +124,11 @@ async def _first_token(client: Client) -> tuple[str, float | None]:
         if refusal.ends_the_run:
             raise
         (choice, *_) = await client.chat(client.question, most=1, temperature=0)
-    tokens = first_choices(choice)
     text = parse_answer(choice).text
-    return (tokens[0].text or text, tokens[0].logprob) if tokens else (text, None)
+    tokens = first_choices(choice)
+    if not tokens:
+        return text, None
+    return tokens[0].text or text, tokens[0].logprob
 
 
 async def _same_prompt(
@@ -255,7 +257,7 @@ async def _by_score(
     client: Client, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]
 ) -> list[Values]:
     wanted = next_tokens(sequences)
-    every = sorted({token for ids in wanted.values() for token in ids})
+    every = sorted(set[int]().union(*wanted.values()))
     # Between these two are all others.
     same = common_length(min(bases), max(bases))
     shared = min(same, *(len(base) - 1 for base in bases))

@@ -57,8 +57,11 @@ def stated_numbers(answer: str, letters: Sequence[str], *, ended: bool = True) -
         ended: whether the answer ended by itself. Else its last line may be incomplete, and is not read.
     """
     text = without_thoughts(answer if ended else answer[: answer.rfind("\n") + 1])
-    lines = enumerate(_LINES.split(MARKUP.sub("", text)))
-    entries = [(number, entry) for number, line in lines if (entry := _entry_of(line, letters))]
+    entries = []
+    for number, line in enumerate(_LINES.split(MARKUP.sub("", text))):
+        entry = _entry_of(line, letters)
+        if entry is not None:
+            entries.append((number, entry))
     numbers = _numbers(_last_block(entries, letters), letters)
     if isinstance(numbers, str) and not ended:
         return f"{numbers} (the answer was cut at the limit)"
