@@ -49,7 +49,7 @@ class _Kind:
     one: str
     several: str
     fits: Callable[[object], bool]
-    # Gets the name of the argument and a value that fits, and checks what the value holds.
+    # This function gets the name of the argument and a value that fits, and checks what the value holds.
     taken: Callable[[str, Any], Any] = lambda _name, value: value
 
 

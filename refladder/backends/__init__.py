@@ -69,7 +69,7 @@ _SERVERS = {
     ),
     **dict.fromkeys(("sglang", "tgi", "together", "lmstudio", "http", "https"), ""),
 }
-# ORG/NAME
+# A model of the Hub is named ORG/NAME.
 _ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 

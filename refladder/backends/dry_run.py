@@ -80,7 +80,7 @@ class _Pool(NamedTuple):
 
 @dataclass(slots=True)
 class _Asked:
-    """Prompts that one backend is asked so far; `keys` are those of prompts that are certain to be asked."""
+    """Prompts that one backend is asked so far; `keys` belong to prompts that are certain to be asked."""
 
     usage: Usage = field(default_factory=Usage)
     free: int = 0

@@ -144,7 +144,7 @@ def reading_from_sequences(
     cut: bool = False,
     note: str | None = None,
 ) -> LabelReading:
-    """Label log-probabilities from those of token sequences, without continuations; spellings of a label add up."""
+    """Read labels from the log-probabilities of token sequences, without continuations; spellings of a label add up."""
     alone = {}
     for sequence, logprob in logprobs.items():
         longer = [other for other in logprobs if _begins(sequence, other)]
@@ -172,7 +172,7 @@ def reading_from_verdicts(
     note: str | None = None,
     places: Sequence[str | None] = (),
 ) -> LabelReading:
-    """Label probabilities from what `label_in` gave for sampled answers, and these answers as they may be shown.
+    """Read labels from what `label_in` gave for sampled answers, and these answers as they may be shown.
 
     They are the shares of the labels among the answers that name one. `places` are the lines of files with the answers.
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def open_reward(target: str, **given: Any) -> Backend:
-    """Open a reward model; with the option `base_url` it is on that server, and else its options are those of hf."""
+    """Open a reward model: on the server of the option `base_url`, or on this machine with the options of hf."""
     if not target:
         raise UsageError(
             "reward needs a model: reward:ORG/MODEL, reward:FOLDER, or with base_url its name on a server"

@@ -79,7 +79,7 @@ def reduced_model(model: Any) -> Any | None:
         try:
             config = reduced_configuration(model.config.get_text_config(), layers)
             config._attn_implementation = model.config._attn_implementation  # noqa: SLF001  no public name exists
-            # About unusual widths.
+            # The warnings about unusual widths are hidden.
             with torch.random.fork_rng(devices=[]), silenced():
                 torch.manual_seed(0)
                 # A width that no recipe here knows takes no memory.
@@ -128,7 +128,7 @@ def reduced_configuration(config: Any, layers: int | None = None) -> Any:
     """Return a configuration with small widths and vocabulary, and the first `layers`, or the first of each kind."""
     small = copy.deepcopy(config)
     overrides = {}
-    # Some numbers differ between layers.
+    # In such a configuration, some numbers differ between layers.
     if getattr(config, "is_heterogeneous", False):
         for layer, values in config.to_dict()["per_layer_config"].items():
             overrides[int(layer)] = values

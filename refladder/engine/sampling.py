@@ -92,7 +92,7 @@ def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:
     from transformers.pytorch_utils import Conv1D
 
     if any(parameter.dim() > 2 for parameter in model.parameters()):
-        # Experts: their products have other rows than the batch.
+        # The products of experts have another number of rows than the batch.
         return [largest]
     sizes = [size for size in _SMALL_BATCHES if size < largest]
     layers = {}
@@ -137,12 +137,12 @@ def generate_batch(
     width = max(map(len, prompts))
     states: dict[str, object] = {}
     for module in model.modules():
-        # Qwen-VL keeps those of its last batch.
+        # Qwen-VL keeps the offsets of its last batch.
         if getattr(module, "rope_deltas", None) is not None:
             module.rope_deltas = None
     with torch.inference_mode():
         if rows is not None:
-            # Never 0: without padding, attention takes another code path.
+            # The padding is never empty: without padding, attention takes another code path.
             width += BLOCK - width % BLOCK
             states_of = _encoder_states if has_encoder else _cache_states
             states = states_of(model, prompts, width, rows)
@@ -185,7 +185,7 @@ def _cache_states(
             cache.crop(reused - cache.get_seq_length())
         for first in range(reused, len(prompt), _CHUNK):
             chunk = torch.as_tensor([prompt[first : first + _CHUNK]], device=model.device)
-            # The head is not needed.
+            # The base model leaves out the output head, which is not needed.
             model.base_model(input_ids=chunk, use_cache=True, **{name: cache})
         states.append([(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers])
     combined = DynamicCache()

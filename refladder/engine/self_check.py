@@ -149,7 +149,7 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
         article = causal.window + 10
     sequences, reads = _prompts(ids, article, part)
     plain = _read_by(causal, sequences, reads)
-    # Each prompt with such a number is reported when it is read.
+    # A prompt whose numbers are not finite is reported when it is read.
     if not np.isfinite(plain).all():
         return lambda: None
     if causal.dtype == "float32":

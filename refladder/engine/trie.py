@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Read(NamedTuple):
-    """A requested log-probability: that of `token` right after `position` of sequence number `sequence`."""
+    """A request for the log-probability of `token` right after `position` of sequence number `sequence`."""
 
     sequence: int
     position: int

@@ -104,7 +104,7 @@ class Folder:
         if file != target:
             with writing(target):
                 file.replace(target)
-            # Folders that are empty now.
+            # Remove the folders that are empty now.
             with suppress(OSError):
                 for folder in list(file.parents)[: name.count("/") + 1]:
                     folder.rmdir()
@@ -159,7 +159,7 @@ class RemoteFolder(Folder):
         """Give the path of a file in the file system; errors name its URL, and writing makes its folder."""
         with reaching(self.path_of(name)):
             path = f"{self._root.rstrip('/')}/{name}".rstrip("/")
-            # A listing may be of before another process wrote.
+            # A cached listing may be older than the files of another process.
             self._system.invalidate_cache()
             if write:
                 self._system.makedirs(path.rpartition("/")[0], exist_ok=True)

@@ -63,7 +63,7 @@ class Frame:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the columns; for a list, those of its first row."""
+        """Return the names of the columns; a list has the columns of its first row."""
         if self._kind == "rows":
             return list(self._table[0]) if self._table else []
         if self._kind in ("arrow", "datasets"):
@@ -73,7 +73,7 @@ class Frame:
     def source(
         self, needed: Collection[str] | None = None, name: str = TABLE, *, as_json: bool = True
     ) -> InMemory:
-        """Return what jobs take in the place of a path; columns that are not `needed` are null.
+        """Return the table as jobs accept it instead of a path; columns that are not `needed` are null.
 
         With `as_json`, the values of a list are those that JSON lines would have.
         """

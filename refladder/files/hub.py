@@ -90,7 +90,7 @@ def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
         OSError,
         RuntimeError,
     ) as error:
-        # The last around the upload of one file.
+        # The upload of one file raises a RuntimeError.
         raise _translated(
             what, _shown(endpoint or hub.constants.ENDPOINT), hub.errors, error
         ) from error

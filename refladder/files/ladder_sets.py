@@ -149,7 +149,7 @@ class LadderSet:
 
     @property
     def task(self) -> str:
-        """Return the task of every ladder in the set, or that of a set of criteria."""
+        """Return the task of every ladder in the set, or the task of a set of criteria."""
         return next((ladder.task for ladder in self.ladders.values()), self.task_without_ladders)
 
     @property
@@ -326,7 +326,7 @@ class Checks:
     def passed(
         self, ladders: Iterable[Ladder], earlier: Sequence[Revision] = ()
     ) -> Iterator[Ladder]:
-        """Yield the ladders, each checked; there must be at least one, and the first ones must be those of `earlier`."""
+        """Yield the ladders, each checked; there must be at least one, and they must begin with the ladders of `earlier`."""
         expected = {each.ladders: each.digest for each in earlier}
         for ladder in ladders:
             self._check(ladder)
@@ -434,7 +434,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
 
 
 def certificate_of(name: str, parts: Parts, ladders: str) -> Certificate | None:
-    """Read the certificate of the ladders with a digest: the file in the folder of the set, or that of the release."""
+    """Read the certificate of the ladders with a digest, from the folder of the set or from its release."""
     if not name.startswith(hub.PREFIX):
         path = find_folder(name) / CERTIFICATE
         if path.is_file():

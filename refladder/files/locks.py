@@ -57,7 +57,7 @@ _guard = threading.Lock()
 
 def has_ended(process: int) -> bool:
     """Return whether a process of this machine has certainly ended; False if unknown."""
-    # Elsewhere signal 0 is not a harmless test.
+    # On other systems, signal 0 is not a harmless test.
     if os.name != "posix":
         return False
     try:
@@ -65,7 +65,7 @@ def has_ended(process: int) -> bool:
     except ProcessLookupError:
         return True
     except (PermissionError, OverflowError):
-        # Another user's process, or no process number.
+        # The process is another user's, or the number is no process number.
         return False
     # Linux: a process that has ended, but whose parent has not asked how, is in state Z.
     try:
@@ -109,7 +109,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Lock a whole folder likewise; it is created if necessary, and removed again if it is empty at the end."""
+    """Lock a whole folder as `locked` locks a file; create it if necessary, and remove it if it is empty at the end."""
     with _holding(Path(os.path.realpath(folder)) / ".lock", folder):
         yield
 
@@ -164,7 +164,7 @@ def _acquire(file: Path, path: Path) -> _Lock:
             raise cannot_write(path, error) from error
         locked = try_lock(descriptor)
         taken = locked
-        # No locks here: the process that makes the file has it.
+        # This file system has no locks: the process that makes the file has the lock.
         if locked is None:
             taken = made or _remove_ended(file, descriptor, wait=attempt < _ATTEMPTS)
         if taken is False:

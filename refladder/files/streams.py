@@ -143,7 +143,7 @@ class _Limited(io.RawIOBase):
     def close(self) -> None:
         super().close()
         self._stream.close()
-        # GzipFile leaves it open.
+        # GzipFile leaves the packed file open.
         self._source.close()
 
 
@@ -201,7 +201,7 @@ def filesystem(url: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
 
         system, path = url_to_fs(url)
-        # A listing may be of before another process wrote.
+        # A cached listing may be older than the files of another process.
         system.invalidate_cache()
         return system, path
 
@@ -213,7 +213,7 @@ def open_url(url: str) -> IO[bytes]:
         stream = system.open(path, "rb")
         packed = stream.read(len(GZIP)) == GZIP
         stream.seek(0)
-    # Buffered, as some packages read no part of a line.
+    # The stream is buffered, because some packages cannot read a part of a line.
     return limited(stream, url, packed=packed)
 
 

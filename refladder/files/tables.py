@@ -89,7 +89,7 @@ class CsvStyle(NamedTuple):
 
 
 class InMemory(str):
-    """A table in memory, in the place of the path of one. As text, it is what the user calls the table."""
+    """A table in memory, given instead of a path. As text, it is what the user calls the table."""
 
     __slots__ = ("form", "read", "schema")
     form: str
@@ -106,7 +106,7 @@ class InMemory(str):
 
 
 class Collected(str):
-    """Rows that a job keeps in memory, in the place of the path of its output."""
+    """Rows that a job keeps in memory, given instead of the path of its output."""
 
     __slots__ = ("form", "rows", "values")
     form: str
@@ -472,7 +472,7 @@ def parquet_library() -> tuple[Any, Any]:
 
 
 def _damaged(pa: Any) -> tuple[type[Exception], ...]:
-    """Return the errors of pyarrow for an invalid file: text that is not UTF-8, times beyond those of Python, ..."""
+    """Return the errors of pyarrow for an invalid file: text that is not UTF-8, times that Python cannot hold, ..."""
     return (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError)
 
 
@@ -579,7 +579,7 @@ def open_sink(
         if path == STANDARD:
             stream.flush()
         else:
-            # Before the file gets its name: a run that is killed here can be made again.
+            # The record is written before the file gets its name, so that a run that is killed here can be repeated.
             write_run(path, record)
 
 
@@ -643,7 +643,7 @@ def _csv_writer(
     cell: Callable[[object], object],
 ) -> Write:
     text = io.StringIO(newline="")
-    # A cell with either of the two characters is then quoted.
+    # With this line end, csv quotes a cell that holds either of its two characters.
     writer = csv.writer(text, delimiter=style.delimiter, lineterminator="\r\n")
     header = list(columns or ())
     text.write(style.mark)

@@ -98,7 +98,7 @@ class Draft:
     def rater_for(
         self, where: str, output_id: str, name: str = "", *, limit: int | None = None
     ) -> str:
-        """Return a new rater name for an output: that of the source or `rater K`; over `limit`, rows are repeated."""
+        """Return a new rater name for an output, from the source or `rater K`; over `limit`, rows are repeated."""
         used = self._raters.setdefault(output_id, set())
         if limit is not None and len(used) >= limit:
             raise DataError(

@@ -124,7 +124,7 @@ def as_number(where: str, column: str, value: object) -> float:
     """Check that a value is a finite number, or text with one, and return the number."""
     number = parse_number(value) if isinstance(value, str) else None
     if not isinstance(value, bool) and isinstance(value, numbers.Real):
-        # An integer beyond the largest float.
+        # An integer may be beyond the largest float.
         with suppress(OverflowError):
             number = float(value)
     if number is None or not math.isfinite(number):

@@ -216,7 +216,7 @@ def _add_mteb(
 
 
 def _add_table(draft: Draft, rows: Sequence[Row]) -> None:
-    """Add the flat table id, input, output, without system names; `id` is that of the article if rows share it."""
+    """Add the flat table id, input, output, without system names; `id` names the article if rows share it."""
     ids = Counter(name_of(row, "id") for row in rows)
     shared = any(count > 1 for count in ids.values())
     counts: Counter[str] = Counter()

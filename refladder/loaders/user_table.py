@@ -201,7 +201,7 @@ def _read_source(source: Path | str) -> Iterator[Row]:
         repository, _, split = source.removeprefix(HUB_PREFIX).partition(":")
         yield from fetch_table(repository, split or None, "save it as a file").rows
     elif source.removesuffix(".gz").endswith(".json"):
-        # A JSON list, or lines of JSON.
+        # The file holds a JSON list, or lines of JSON.
         yield from read_table(Path(source)).rows
     elif source != STANDARD and read_once(source):
         # A pipe has no extension that says the format.

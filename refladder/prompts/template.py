@@ -97,7 +97,7 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare-yesno": (YES, NO),
     **{role: tuple(map(str, range(1, most + 1))) for role, most in ROLE_GRADES.items()},
     "pairwise": (WIN, LOSS),
-    # Against a text whose reward is 0.
+    # The output is compared with a text whose reward is 0.
     REWARD: (WIN, LOSS),
 }
 # The outcomes that yes/no questions are about.
@@ -146,7 +146,7 @@ def check_template(template: Template) -> None:
     outcomes = ROLE_OUTCOMES.get(template.role, ())
     _check_words(template, "labels", template.labels, outcomes)
     _check_words(template, "claims", template.claims, ROLE_CLAIMS.get(template.role, ()))
-    # It may be any TOML value.
+    # The prefix may be any TOML value.
     prefix: object = template.prefix
     lined = isinstance(prefix, str) and prefix == prefix.strip() and prefix.isprintable()
     if not lined or (prefix and not outcomes):
@@ -156,7 +156,7 @@ def check_template(template: Template) -> None:
         raise PromptError(
             f"{template.path}: answer_prefix {needs}, found {prefix!r}; correct or delete it"
         )
-    # No label is asked for.
+    # A reward model is asked for no label.
     if template.role == REWARD:
         return
     words = list(template.labels.values())
@@ -219,7 +219,7 @@ def _claimed(template: Template, claim: str | None) -> str:
 
 
 def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
-    """Return the values of the slots of every template: those of the context and the dimension."""
+    """Return the values of the slots that every template has, from the context and the dimension."""
     return {
         "context": context.text,
         "background": context.background,
@@ -334,7 +334,7 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
 
 
 def list_templates(folder: Path | None = None) -> list[Template]:
-    """Return all templates: the shipped ones, replaced or extended by those of a user folder."""
+    """Return all templates: the shipped ones, replaced or extended by the templates of a user folder."""
     templates = {}
     for task, role in itertools.product(TASKS, ROLES):
         if (TEMPLATES / task / f"{role}.md").is_file():

@@ -202,7 +202,7 @@ class Asker:
             return found
 
         try:
-            # What was read before a failure stays.
+            # Readings that came before a failure are kept.
             readings.update(reader.read_labels_each(prompts, list(self.template.labels.values())))
         except (BackendError, KeyboardInterrupt):
             self.log.keep(list(judgments().values()))

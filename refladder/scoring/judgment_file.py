@@ -164,7 +164,7 @@ def _judgment(run: Run, where: str, line: str) -> Judgment:
 
 
 def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
-    """Check that label probabilities add to 1 at most; those of yes/no questions are of three questions."""
+    """Check that label probabilities add to 1 at most; yes/no questions are three, each with a sum of its own."""
     apart = any(_YES_NO in prompt for prompt in run.recipe.prompts)
     if wrong := impossible(judgment.logprobs or (), judgment.mass, apart=apart):
         raise DataError(f"{where}: {wrong}; correct the line, or delete the file")
@@ -311,7 +311,7 @@ class JudgmentLog:
         return where, appended_text(line, where).rstrip("\n")
 
     def unanswered(self, questions: Sequence[Question], *, free: bool = False) -> list[Question]:
-        """Return those of the next questions, in the canonical order, that have no stored judgment.
+        """Return the questions, of the next ones in the canonical order, that have no stored judgment.
 
         Answers that could not be read are asked for again, once a run; where this is `free`, also missing ones, and
         those that were read in part. Their judgments go to `append`, in this order and in any number of parts. Then

@@ -33,7 +33,7 @@ RUNG = "rung:"
 
 
 def rung_id(level: int, anchor: str = "") -> str:
-    """Return the id of a rung in comparisons and judgments; `anchor` is that of its ladder in a shared set."""
+    """Return the id of a rung in comparisons and judgments; in a shared set, `anchor` names its ladder."""
     return f"{RUNG}{level}@{anchor}" if anchor else f"{RUNG}{level}"
 
 
@@ -140,7 +140,7 @@ class Side(NamedTuple):
 def comparison_of(
     context: Context, dimension: Dimension, target: Side, reference: Side
 ) -> Question:
-    """Ask whether one text is better than another; `context` is that of both, or in a shared set of a row."""
+    """Ask whether one text is better than another; both have `context`, which in a shared set is that of a row."""
     texts = {"target": target.text, "reference": reference.text}
     if target.context is not None and reference.context is not None:
         # These replace the one context of a question.

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 LADDER, PAIRS, RATED = "ladder", "pairs", "ratings"
 # The mode of recorded ratings.
 _MODE_OF_RATINGS = "rating:stated"
-# A method that asks no judge goes with every kind.
+# A method that asks no judge accepts every kind.
 ANY = "any"
 # Probabilities written with few digits may add to a little more than 1.
 SLACK = 1e-6
@@ -68,7 +68,7 @@ EMPTY = "no judgment in the recorded row"
 _SWAPPED = {"true": True, "1": True, "false": False, "0": False, "": False}
 _TEXTS = {LADDER: "outputs against rungs", PAIRS: "pairs of outputs", RATED: "single texts"}
 _WORDS = {LADDER: "rungs", PAIRS: "pairs", RATED: "single texts"}
-# Names in a message.
+# Most names in a message.
 _SHOWN = 5
 
 

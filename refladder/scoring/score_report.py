@@ -75,7 +75,7 @@ class ScoreReport:
         return spread
 
     def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
-        """Add rows, and those of their scores that are missing, by dimension and by reason."""
+        """Add rows, and count their missing scores by dimension and by reason."""
         self.rows += len(rows)
         for scores in rows:
             self.scored += all(score.value is not None for score in scores)

@@ -100,7 +100,7 @@ class Verdicts:
         self._rule = rule_named(scale.rule)
 
     def count(self, judgments: Sequence[Judgment]) -> None:
-        """Add judgments to `report`: those of whole texts, in the canonical order."""
+        """Add the judgments of whole texts to `report`, in the canonical order."""
         report = self.report
         report.judgments += len(judgments)
         report.unparsed += sum(judgment.logprobs is None for judgment in judgments)
@@ -171,7 +171,7 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row to score: its output, None with the reason in `note`; `context` is that of the row, if it has the text."""
+    """A row to score: its output, or None and the reason in `note`; `context` is the row's, if it has the text."""
 
     row: Row
     output: Output | None
@@ -185,7 +185,7 @@ class Item:
 
 
 class Judged(NamedTuple):
-    """Items with their judgments: those of one block after another, each of an item and a dimension, by number.
+    """Items with their judgments, block after block; a block is an item and a dimension, by number.
 
     `reasons` say why other items and dimensions have no block.
     """

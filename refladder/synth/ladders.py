@@ -448,7 +448,7 @@ class _Writing:
                 note=completion.note,
                 unusable=why_unusable(completion, draft.texts),
             )
-            # At once: the next text of this ladder must not equal it.
+            # The draft gets the text now, because the next text of this ladder must not equal it.
             draft.take(entry)
             fresh.append(entry)
         if self.journal is not None:

@@ -70,7 +70,7 @@ _FILLERS = (
     "Little else is known so far, although several people have asked.",
 )
 _LEADS = "In short:", "Briefly:", "In a few words:", "To sum up:", "All in all:", "In the end:"
-# In words.
+# Most words of a draft that is lengthened.
 _SHORT = 12
 _HANDFULS = 400
 _SCRAPS = "the", "of", "a", "and", "to"
@@ -170,7 +170,7 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
     sizes = [len(sentence.split()) for sentence in all_sentences]
     if len(all_sentences) > 4:
         del left[random.randrange(len(all_sentences))]
-    # Varies with the seed.
+    # The seed decides which sentences are preferred.
     taste = [random.uniform(0.6, 1.6) for _ in all_sentences]
     chosen: list[int] = []
     covered: set[str] = set()

@@ -94,7 +94,7 @@ class ResponseStore(Protocol):
         """Return the stored answers for these keys."""
 
     def add(self, fingerprint: str, kind: str, answers: Iterable[tuple[bytes, str]]) -> None:
-        """Store answers of a backend; one that is there already stays as it is."""
+        """Store answers of a backend; an answer that is already stored is kept."""
 
     def remove(self, keys: Sequence[bytes]) -> None:
         """Delete the answers for these keys."""
@@ -220,7 +220,7 @@ class SqliteStore:
             yield key, answer
 
     def add(self, fingerprint: str, kind: str, answers: Iterable[tuple[bytes, str]]) -> None:
-        """Store answers; one that is there already stays as it is."""
+        """Store answers; an answer that is already stored is kept."""
         now = int(time.time())
         with _explained(self.path):
             for chunk in _chunks(answers):

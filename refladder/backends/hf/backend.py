@@ -85,7 +85,7 @@ class TransformersBackend(Streaming):
         else:
             self._prefix = "on" if prefix else "off"
         self._requested_memory = memory
-        # Set once the weights are read.
+        # The memory is known once the weights are read.
         self._memory: int | None = None
         self._truncate = truncate_context
         self.tokens_sent = 0
@@ -167,7 +167,7 @@ class TransformersBackend(Streaming):
 
     @property
     def fingerprint(self) -> str:
-        """Return model, revision, dtype, template and all else that can change an answer; batches do not."""
+        """Return model, revision, dtype, template and every setting that can change an answer; the size of batches cannot."""
         text = f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}"
         if self._truncate:
             text += ",truncate"
@@ -319,7 +319,7 @@ class TransformersBackend(Streaming):
         token_bytes = cache_bytes_per_token(
             model.config.get_text_config(), int(model.dtype.itemsize)
         )
-        # Twice: a cache is copied when it grows.
+        # The cache counts twice, because it is copied when it grows.
         rows = (self._memory or 0) // (2 * token_bytes * longest)
         texts, tokens_run = halve_until_it_fits(
             run, max(1, min(_BATCH, rows)), 1, f"{self.opened.name}: writing"

@@ -100,7 +100,7 @@ class Opened:
 
     @property
     def fingerprint(self) -> str:
-        """Name, revision and number format: all properties of a model that can change a number."""
+        """Return name, revision and number format: all properties of a model that can change a number."""
         return f"{self.name.replace('|', '_')}@{self.revision},{self.dtype}"
 
 
@@ -140,7 +140,7 @@ def _device(torch: Any, name: str) -> Any:
 
 
 def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable[[], int]) -> Any:
-    """Return the dtype of a name; `auto` is that of the weights (bfloat16 for float16: T5 overflows in it), or float32."""
+    """Return the dtype of a name; `auto` is the dtype of the weights (bfloat16 for float16: T5 overflows in it), or float32."""
     if name not in DTYPES:
         raise UsageError(f"dtype={name}: must be one of {', '.join(DTYPES)}")
     if name != "auto":
@@ -206,7 +206,7 @@ def open_model(
         _check_folder(name)
     elif name.is_gguf and kind is None:
         _check_packages_of_gguf(name)
-        # Absolute, as transformers would prefer a file of this name in the working folder.
+        # The path is absolute, because transformers prefers a file of this name in the working folder.
         common["gguf_file"] = str(folder.resolve())
     else:
         common["revision"] = revision
@@ -325,7 +325,7 @@ def _generation_settings(name: _Named, revision: str | None) -> Any:
         except OSError:
             if in_folder:
                 raise
-            # Not on the Hub.
+            # The Hub has no such file.
             return None
 
 
@@ -453,7 +453,7 @@ def operations_per_second(dtype: str) -> float:
     pair = torch.randn(2, _SIZE, _SIZE, generator=generator).to(getattr(torch, dtype))
     left, right = pair.unbind()
     seconds = []
-    # The first one allocates.
+    # The first product allocates memory, so its time does not count.
     for _ in range(_REPEATS + 1):
         start = time.perf_counter()
         torch.nn.functional.linear(left, right)

@@ -33,7 +33,7 @@ class Encoded(NamedTuple):
 
 
 def longest_text(tokenizer: Any, config: Any) -> int:
-    """Return the maximum number of tokens: that of the tokenizer, or of a shorter position table."""
+    """Return the maximum number of tokens, by the tokenizer or by a shorter position table."""
     longest = int(tokenizer.model_max_length)
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:

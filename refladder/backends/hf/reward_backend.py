@@ -104,7 +104,7 @@ def open_local(
     trust_remote_code: str = "false",
     **options: Any,
 ) -> RewardBackend:
-    """Open a reward model of the Hub or a folder; the options are those of `open_hf` but prefix."""
+    """Open a reward model of the Hub or a folder, with all options of `open_hf` but prefix."""
     allowed = parse_memory(memory)
     truncate = flag("truncate_context", truncate_context)
     trust = flag("trust_remote_code", trust_remote_code)

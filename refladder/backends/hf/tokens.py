@@ -30,7 +30,7 @@ _SAMPLE = (
     "yesterday's bread away, and students carry it through the town by bicycle every morning before eight. Where does "
     "the river end? Nobody knew; 14 of 23 maps showed a lake, and the rest (printed in 1908) a marsh. They walked on. "
 )
-# Replaces today's date, which some templates write into every prompt, so that a score does not change overnight.
+# Some templates write today's date into every prompt. This macro fixes it, so that a score does not change overnight.
 _FIXED_DATE = "{% macro strftime_now(layout) %}{{ '2024-07-26' if layout == '%Y-%m-%d' else '26 Jul 2024' }}{% endmacro %}"
 # The tokenizer needs about 100 bytes per token.
 _TEXTS_AT_ONCE = 64
@@ -247,7 +247,7 @@ class Tokens:
         return rendered
 
     def check_template(self) -> None:
-        """Find how the template reads a message: as a string or, that of a model that takes images, a list of parts."""
+        """Find whether the template reads a message as a string or, as in models that take images, as a list of parts."""
         if self._template is None or self._in_parts is not None:
             return
         word, problem = _SAMPLE[:11], None

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from refladder.records import Prompt
 
 _PACKAGES = "aiohttp", "tenacity"
-# In rows.
+# Rows that may rely on a proof before it is renewed.
 PROVEN_FOR = 200
 # Seconds that an answer may wait for others.
 _TOGETHER = 0.005
@@ -227,7 +227,7 @@ class OpenAIBackend(Streaming):
         return None
 
     def count_requests(self, texts: int, readings: int) -> int | None:
-        """Return the requests with those of the handshake; None if some are for tokens, or complete labels."""
+        """Return the number of requests, with the handshake; None if some are for tokens, or complete labels."""
         capabilities, each = self.capabilities, 1
         if capabilities.mode == "sample" and not capabilities.several:
             each = capabilities.answers(self.options)
@@ -325,10 +325,10 @@ class OpenAIBackend(Streaming):
     ) -> Generator[tuple[int, Answer]]:
         if not prompts:
             return
-        # Answers may have come since.
+        # Answers may have come since the last call.
         if self._files is not None:
             self._capabilities = None
-        # The handshake comes first.
+        # The handshake comes before the first row.
         capabilities = self.capabilities
         results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
@@ -448,7 +448,7 @@ class Requests(Generic[T]):
                 self._stop()
             self._release()
         except BaseExceptionGroup as errors:
-            # The first ended the run; the others only followed it.
+            # The first error ended the run; the others only followed it.
             raise errors.exceptions[0] from None
         finally:
             self._deliver()
@@ -535,13 +535,13 @@ class Running(Generic[T]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The loop is closed: it is over.
+        # The loop is closed, so the run is over.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()
 
     def result(self) -> T:
-        """Wait for the end of the work; returns its result or raises its error."""
+        """Wait for the end of the work, and return its result or raise its error."""
         self._thread.join()
         return self._task.result()
 

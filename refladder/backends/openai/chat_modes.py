@@ -91,7 +91,7 @@ def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
 
 async def continues_from_a_token(client: Client) -> bool:
     """Return whether the server continues a begun answer: its second token must be as probable as in one go."""
-    # The first asks for one word, which may be one token.
+    # The first question comes last: it asks for one word, which may be one token.
     for question in (*QUESTIONS[1:], QUESTIONS[0]):
         try:
             content = (await client.likely(question, 2, most=2))["logprobs"]["content"]
@@ -156,7 +156,7 @@ async def _keeps_to_a_form(client: Client, tokens: Sequence[Choice]) -> bool:
 async def read_top(
     client: Client, capabilities: Capabilities, messages: Messages, labels: Sequence[str]
 ) -> LabelReading:
-    """Label log-probabilities from the most probable first tokens; begun labels are completed (`Capabilities.completion`)."""
+    """Read labels from the most probable first tokens; begun labels are completed (`Capabilities.completion`)."""
     messages = await client.shortened(messages, tuple(labels))
     choice = await client.likely(messages, capabilities.top)
     partial = from_top(_top_tokens(checked_choices(choice), choice, 1), labels)
@@ -214,7 +214,7 @@ async def _forced(client: Client, messages: Messages, beginning: Choice, rest: s
         most=len(rest) + 1,
         grammar=f"root ::= {' '.join(form)}",
         logit_bias={text: _BIAS},
-        # llama-cpp-python: by their text.
+        # llama-cpp-python names the tokens of `logit_bias` by their text.
         logit_bias_type="tokens",
     )
     rows = rows_at(choice, "logprobs", "content")
@@ -289,7 +289,7 @@ async def _drawn(
 async def read_sampled(
     client: Client, capabilities: Capabilities, messages: Messages, labels: Sequence[str]
 ) -> LabelReading:
-    """Label shares of answers at temperature 1, or of one where all are the same."""
+    """Read labels as shares of answers at temperature 1, or from one answer where all are the same."""
     messages = await client.shortened(messages, tuple(labels))
     number = capabilities.answers(client.options)
     most = capabilities.answer_tokens(client.options)

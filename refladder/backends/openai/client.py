@@ -134,7 +134,7 @@ class Capabilities:
         return f"{self.mode}:{self.variant}" if self.variant else self.mode
 
     def answers(self, options: Options) -> int:
-        """Number of answers that are sampled for a prompt."""
+        """Return the number of answers that are sampled for a prompt."""
         return 1 if self.fixed else options.samples
 
     def answer_tokens(self, options: Options) -> int:

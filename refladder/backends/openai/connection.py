@@ -68,7 +68,7 @@ _COMPRESSED = "gzip", "deflate"
 _ANY_HEADER, _NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
 # Seconds before the next try.
 _BACKOFF = wait_random_exponential(multiplier=0.25, max=20)
-# `RetryCallState` needs one.
+# `RetryCallState` needs such an object.
 _RETRYING = AsyncRetrying()
 
 Answer = TypeVar("Answer")
@@ -130,7 +130,7 @@ class Connection:
         try:
             await asyncio.shield(closing)
         except asyncio.CancelledError:
-            # The work was over, and is cancelled while the connections close.
+            # The work was over when it was cancelled, while the connections close.
             await closing
             raise
         if self._options.base_url.startswith("https:"):
@@ -316,7 +316,7 @@ class Connection:
             raise TryAgain(
                 f"the answer is not {expected}: {self.shown(content.decode('utf-8', 'replace'))!r}"
             )
-        # An error under HTTP 200.
+        # Some servers send an error with HTTP status 200.
         if isinstance(answer.get("error"), dict | str) and "choices" not in answer:
             raise Refusal(f"it answered with an error: {self.shown(error_text(answer))}")
         return answer
@@ -411,7 +411,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         )
     announced = response.content_length if "Transfer-Encoding" not in response.headers else None
     if packed in _PLAIN and announced is not None and announced <= MOST_BYTES:
-        # aiohttp reads no more than was announced; the usual answer, in less time.
+        # This is the usual answer. aiohttp reads no more than was announced, in less time.
         return await response.read()
     unpack = None
     parts: list[bytes] = []

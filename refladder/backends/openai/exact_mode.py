@@ -134,7 +134,7 @@ async def _first_token(client: Client) -> tuple[str, float | None]:
 async def _same_prompt(
     client: Client, ids: Sequence[int], text: str, logprob: float | None
 ) -> None:
-    """Check that a token-id prompt leads to the chat's first token; otherwise the ids are not those of the template."""
+    """Check that a token-id prompt leads to the chat's first token; otherwise the template has other ids."""
     (choice,) = await client.complete([ids], logprobs=1)
     tokens = first_choices(choice)
     if logprob is not None and tokens:
@@ -175,7 +175,7 @@ async def _same_together(
 async def read_exact(
     client: Client, capabilities: Capabilities, messages: Messages, labels: tuple[str, ...]
 ) -> LabelReading:
-    """Label log-probabilities of one chat prompt."""
+    """Read the exact log-probabilities of labels after one chat prompt."""
     (reading,) = await read_exact_together(client, capabilities, [messages], labels)
     return reading
 

@@ -143,7 +143,7 @@ class RateLimiter:
         self._tokens = Bucket(tokens_per_minute, now) if tokens_per_minute else None
 
     async def enter(self, tokens: float) -> int:
-        """Wait until a request of about `tokens` tokens may start; returns its ticket for `throttled`."""
+        """Wait until a request of about `tokens` tokens may start, and return its ticket for `throttled`."""
         if self._waiting or not self._may_start():
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((future, tokens))

@@ -126,7 +126,7 @@ def from_tokens(
     groups: Sequence[Sequence[tuple[int, ...]]],
     values: Mapping[tuple[int, ...], Mapping[int, float]],
 ) -> LabelReading:
-    """Label log-probabilities: each spelling of a group is the sum over its tokens, and those of one label add up."""
+    """Read labels: each spelling of a group is the sum over its tokens, and the spellings of a label add up."""
     logprobs = {}
     for sequence in itertools.chain(*groups):
         tokens = [values[sequence[:place]][token] for place, token in enumerate(sequence)]
@@ -170,7 +170,7 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
             weights[whole].append(choice.logprob)
         if whole is not None or len(possible) == 1:
             begun += [Beginning(number, choice, whole) for number in possible]
-    # `10` is a token.
+    # If `10` is a token, `1` does not begin it.
     begun = [start for start in begun if start.whole is None or not weights[start.label]]
     relevant = [*itertools.chain(*weights), *(start.choice.logprob for start in begun)]
     least = _WORTH_A_LOOK * math.fsum(map(math.exp, relevant))
@@ -294,7 +294,7 @@ def parse_answer(choice: Any) -> ParsedAnswer:
     if not isinstance(choice, dict):
         return ParsedAnswer(missing=NO_CHOICE)
     content = at(choice, "message", "content")
-    # Parts, as some servers send them.
+    # Some servers send the content in parts.
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     whole = content if isinstance(content, str) else ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Route(NamedTuple):
-    """A path of a server, the field for a conversation (`messages`, or its text), and that of the numbers."""
+    """A path of a server, its field for a conversation (`messages`, or its text), and its field for the numbers."""
 
     path: str
     field: str
@@ -169,7 +169,7 @@ async def _reward(
 
 
 def open_served(target: str, **given: Any) -> RewardServerBackend:
-    """Open a reward model on a server; its options are those of `Options` that concern no labels."""
+    """Open a reward model on a server; it has the options of `Options` that concern no labels."""
     checked_packages("reward:MODEL")
     options = read_options(given)
     if options.folder is not None:

@@ -367,7 +367,7 @@ class StatedRating(Rating):
             return any(isinstance(read, str) for read in self._read(asked[position], answer))
 
         sampling = run.recipe.sampling
-        # A number of tokens that the user gave stays.
+        # A number of tokens that the user gave is kept.
         if sampling.max_tokens == STATED_TOKENS:
             criteria = max(1 + group[0].texts.get("criteria", "").count("\n") for group in groups)
             room = max(STATED_TOKENS, _TOKENS_OF_A_RATING * criteria)
@@ -443,7 +443,7 @@ class Together(StatedRating):
 
 
 class _Anchored(Rating):
-    """A rating of a text after the rungs of a ladder as graded examples: its own, or that of the first anchor."""
+    """A rating of a text after the rungs of a ladder as graded examples: its own ladder, or the first anchor's."""
 
     needs_ladders = True
 
@@ -473,7 +473,7 @@ class _Anchored(Rating):
         dimension: Dimension,
         scope: Scope,
     ) -> Question:
-        """Ask for the rating of a text after graded examples; of a rung, they are those of the next anchor."""
+        """Ask for the rating of a text after graded examples; the examples for a rung are the rungs of the next anchor."""
         ladders = scope.ladders
         example_id, shown = context.id, {"reference_context": "", "reference_background": ""}
         if ladders.anchors:
