@@ -16,6 +16,7 @@ SET/
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -273,7 +274,7 @@ def _check_anchors(
 ) -> None:
     """Check that a shared set has every ladder of every anchor, the anchors' contexts, and nothing else."""
     dimensions = dict.fromkeys(dimension for _, dimension in ladders)
-    cells = {(anchor, dimension) for anchor in anchors for dimension in dimensions}
+    cells = set(itertools.product(anchors, dimensions))
     for anchor, dimension in sorted(cells ^ ladders.keys()):
         what = "has no" if anchor in anchors else "is not an anchor, and has a"
         raise UsageError(

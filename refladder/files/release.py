@@ -251,7 +251,8 @@ def ladders_of_rows(
                 f"{row.where}: dimension {dimension.name!r} has another description than in an earlier row; publish "
                 "the set again"
             )
-        if isinstance(digest := row.fields.get("context_digest"), str):
+        digest = row.fields.get("context_digest")
+        if isinstance(digest, str):
             context_digests[ladder.context_id] = digest
         if anchors is not None and row.fields.get("shared"):
             anchors.append(ladder.context_id)

@@ -243,7 +243,7 @@ def _texts(row: Row, column: str) -> tuple[str, ...]:
 
 
 def _mteb_beside(folder: Path) -> Table | None:
-    path = next((file for name in MTEB if (file := find_beside(folder, name)) is not None), None)
+    path = next(filter(None, (find_beside(folder, name) for name in MTEB)), None)
     if path is None:
         return None
     table = read_table(path)

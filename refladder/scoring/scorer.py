@@ -302,7 +302,9 @@ class LadderScorer:
         """Turn the judgments of a batch into scores, and add them to `report`."""
         ids = [None if item.output is None else item.output.id for item in judged.items]
         scores = self._verdicts.scores(ids, judged.judgments, judged.blocks, judged.reasons)
-        return [tuple(map(self._noted, of_row)) for of_row in scores] if self.notes else scores
+        if self.notes:
+            scores = [tuple(map(self._noted, of_row)) for of_row in scores]
+        return scores
 
     def _noted(self, score: Score) -> Score:
         """Return a score whose note says what the judge check found."""

@@ -276,7 +276,8 @@ def _check_human(
     dimensions: Sequence[Dimension],
     rungs: int,
 ) -> None:
-    cells = {(context.id, dimension.name) for context in contexts for dimension in dimensions}
+    names = [dimension.name for dimension in dimensions]
+    cells = set(itertools.product([context.id for context in contexts], names))
     for (context_id, name), texts in human.items():
         whose = f"human-written rungs of context {context_id!r}, dimension {name!r}"
         if (context_id, name) not in cells:
@@ -284,7 +285,7 @@ def _check_human(
             more = f", nor for {others:,} more" if others else ""
             raise UsageError(
                 f"{whose}: no such context and dimension are being built{more}; "
-                f"contexts are {contexts[0].id!r}, ..., and dimensions {', '.join(each.name for each in dimensions)}"
+                f"contexts are {contexts[0].id!r}, ..., and dimensions {', '.join(names)}"
             )
         accepted: dict[int, str] = {}
         for level, text in texts.items():

@@ -100,7 +100,9 @@ def facet_shares(name: str, description: str) -> Mapping[str, float]:
             if any(word.startswith(beginnings) for word in words):
                 shares[facet] += amount
     whole = sum(shares.values())
-    return {facet: share / whole if whole else 1 / len(shares) for facet, share in shares.items()}
+    if not whole:
+        return dict.fromkeys(shares, 1 / len(shares))
+    return {facet: share / whole for facet, share in shares.items()}
 
 
 @lru_cache(maxsize=256)

@@ -99,8 +99,8 @@ class Stored(Wrapper):
     def _stored(
         self, keys: Sequence[bytes], read: Callable[[bytes], Answered]
     ) -> list[Answered | None]:
-        answers = self.store.find(keys)
-        return [read(answers[key]) if key in answers else None for key in keys]
+        answers = {key: read(text) for key, text in self.store.find(keys).items()}
+        return list(map(answers.get, keys))
 
     def _answer(
         self,

@@ -336,10 +336,10 @@ class Client:
             # Each label has two spellings.
             found = list(zip(ends[::2], ends[1::2], strict=True))
             if all(group[0] for group in found):
-                kept = tuple(found) if both_count(found) else tuple(group[:1] for group in found)
+                kept = found if both_count(found) else [group[:1] for group in found]
                 if len({*itertools.chain(*kept)}) == sum(map(len, kept)):
                     tail = tuple(before[common_length(prompt, before) :])
-                    return LabelIds(groups=kept, merged=0, prefix=part, tail=tail)
+                    return LabelIds(groups=tuple(kept), merged=0, prefix=part, tail=tail)
         common = min(common_length(prompt, ids) for ids in answered)
         merged = len(prompt) - common
         sequences = tuple(tuple(ids[common:]) for ids in answered)

@@ -228,9 +228,8 @@ class Comparisons(Mode):
     def check_answers(self, judgments: Sequence[Judgment], rungs: int) -> FloatArray:
         """Return which rung each order prefers."""
         del rungs
-        return np.where(
-            np.isnan(preferred := preferences(judgments, 1)), np.nan, (np.sign(preferred) + 1) / 2
-        )
+        preferred = preferences(judgments, 1)
+        return np.where(np.isnan(preferred), np.nan, (np.sign(preferred) + 1) / 2)
 
     def compare_rungs(
         self,

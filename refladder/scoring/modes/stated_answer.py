@@ -108,7 +108,9 @@ def _entry_of(line: str, letters: Sequence[str]) -> _Entry | None:
     if number is None:
         return _Entry(letter, None, f"no single number in {shown}")
     value = float(number["number"].replace("−", "-").replace("–", "-"))  # noqa: RUF001
-    if not 0 <= value <= HIGHEST:
-        return _Entry(letter, None, f"{'above 100' if value > 0 else 'below 0'} in {shown}")
+    if value < 0:
+        return _Entry(letter, None, f"below 0 in {shown}")
+    if value > HIGHEST:
+        return _Entry(letter, None, f"above 100 in {shown}")
     is_share = value <= 1 and "." in number["number"] and not number["unit"]
     return _Entry(letter, value, is_share=is_share)
