@@ -150,10 +150,10 @@ def test_a_text_that_spells_the_separator_is_no_separator(models):
 
 
 def test_what_is_longer_than_unieval_reads_is_cut_at_its_end(models):
-    # 1,023 words and the token that ends a text
+    # 1,023 words and the token that ends a text. How rows are batched depends on the free memory, and moves last digits.
     shares, cut = yes_shares(writer(models["t5"]), [("storm " * 2000,), ("storm " * 1023,)])
     assert cut == 1
-    assert shares[0] == pytest.approx(shares[1], abs=1e-7)
+    assert shares[0] == pytest.approx(shares[1], abs=1e-5)
 
 
 def mean(shares):
