@@ -61,7 +61,7 @@ def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> Exi
     """
     from refladder.jobs import calibrate, good_share, next_labels
     from refladder.jobs.calibration_results import Promise
-    from refladder.jobs.labelling import table_of
+    from refladder.loaders.labelling import table_of
 
     if given["strict"] and (plan or given["rate"] is not None):
         raise UsageError("--strict is for a cut-off; leave it out with --plan and --rate")

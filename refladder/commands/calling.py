@@ -21,7 +21,7 @@ from refladder.version import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from refladder.jobs.labelling import LabelledTable
+    from refladder.loaders.labelling import LabelledTable
     from refladder.records import Threshold
     from refladder.settings import Given
 
@@ -77,7 +77,7 @@ class Call(ExitStack):
         self, given: Given, threshold: Threshold | None = None, others: Collection[str] = ()
     ) -> LabelledTable:
         """Return the scored table of the call with its labels; `others` are columns that are needed beside those."""
-        from refladder.jobs.labelling import table_of
+        from refladder.loaders.labelling import table_of
 
         table = table_of({**given, "labels": None}, threshold)
         paths = self.labels(self.given["labels"], table.needed)

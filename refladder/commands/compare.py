@@ -58,7 +58,8 @@ def command(
         refladder compare scored.jsonl --by overall_score --systems new,old
         refladder compare old.jsonl new.jsonl --fail-if-worse new
     """
-    from refladder.jobs.compare import compare_systems, comparison_tables
+    from refladder.jobs.compare import compare_systems
+    from refladder.report.comparison_tables import comparison_tables
     from refladder.report.rendering import csv_text, latex, markdown
 
     names = [name.strip() for name in systems.split(",") if name.strip()] if systems else []
@@ -134,7 +135,8 @@ def compare(
         UnknownNameError: no such system.
         DataError: a column is missing, or signatures differ; with path:line or the number of the row.
     """
-    from refladder.jobs.compare import compare_systems, comparison_tables
+    from refladder.jobs.compare import compare_systems
+    from refladder.report.comparison_tables import comparison_tables
     from refladder.report.results import ShownDict
 
     paths = list(table) if isinstance(table, list | tuple) else [table]

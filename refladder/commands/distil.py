@@ -49,7 +49,7 @@ def command(*, given: Given, as_json: bool) -> None:
     Examples:
         refladder distil scored.jsonl --by overall_score --out student
     """
-    from refladder.jobs.labelling import table_of
+    from refladder.loaders.labelling import table_of
     from refladder.students.distil import run, spec_of
     from refladder.students.student import student_lines, student_table
 
@@ -100,7 +100,7 @@ def distil(
         DataError: a column is missing or wrong, scores have several signatures, or there are too few of them; with
             path:line or the number of the row.
     """
-    from refladder.jobs.input_rows import FIELDS
+    from refladder.loaders.input_rows import FIELDS
     from refladder.students.distil import run, spec_of
     from refladder.students.student import ShownStudent, surface_lines
 

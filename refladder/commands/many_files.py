@@ -19,7 +19,7 @@ from refladder.report.summary import summary
 if TYPE_CHECKING:
     from refladder.commands.console import Console
     from refladder.commands.spending import Spending
-    from refladder.jobs.input_rows import Mapped
+    from refladder.loaders.input_rows import Mapped
     from refladder.many_files.run import FilesReport
     from refladder.many_files.worker import Task
     from refladder.many_files.workers import Workers

@@ -107,9 +107,9 @@ def pairs(
         DataError: a column is missing or wrong, a context has no text or two, or signatures differ; with path:line or
             the number of the row.
     """
-    from refladder.jobs.input_rows import FIELDS
     from refladder.jobs.preference_pairs import NUMBERS, TEXTS, pair_lines, run
-    from refladder.jobs.scored_tables import score_column
+    from refladder.loaders.input_rows import FIELDS
+    from refladder.loaders.scored_tables import score_column
 
     with Call(pairs, locals()) as call:
         asked = chosen(Pairing, call.given)

@@ -343,9 +343,9 @@ def score(
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.input_rows import FIELDS
     from refladder.jobs.score import prepare, score_rows, spec_of
     from refladder.loaders.fields import row_id
+    from refladder.loaders.input_rows import FIELDS
     from refladder.scoring.columns import columns_of
     from refladder.students import first_pass
 

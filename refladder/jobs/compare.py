@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,19 +20,16 @@ from refladder.errors import (
 )
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.gate import (
-    Gate,
-    Pair,
-    WorstCase,
     context_means,
     corrected,
     decide,
     low_end_of,
     worst_cases,
 )
-from refladder.jobs.input_rows import SYSTEM, Mapped
-from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
-from refladder.report.rendering import PlainTable, number, with_interval
-from refladder.statistics.bootstrap import LEAST_CONTEXTS, context_seed, mean_difference
+from refladder.loaders.input_rows import SYSTEM, Mapped
+from refladder.loaders.scored_tables import mapped_columns, one_scale, score_column
+from refladder.report.comparison_tables import Comparison, Pair, System, WorstCase
+from refladder.statistics.bootstrap import context_seed, mean_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,27 +38,6 @@ if TYPE_CHECKING:
 
 # What the gate does with rows without a score.
 WORST, SKIP = "worst", "skip"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
-    """A system: its rows, those without a score, its contexts, and the mean over these of its mean score in each."""
-
-    system: str
-    rows: int
-    unscored: int
-    contexts: int
-    mean: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Systems and their pairs, compared by the column `by`."""
-
-    by: str
-    systems: tuple[System, ...]
-    pairs: tuple[Pair, ...]
-    gate: Gate | None
 
 
 def compare_systems(
@@ -133,47 +108,6 @@ def compare_systems(
         pairs=pairs,
         gate=None if fail_if_worse is None else decide(fail_if_worse, read.by, pairs, scores, low),
     )
-
-
-def comparison_tables(comparison: Comparison) -> list[PlainTable]:
-    """Return the systems and the pairs as tables."""
-    systems = PlainTable(
-        caption=f"Systems by {comparison.by}",
-        heads=["system", "mean", "contexts", "rows", "unscored"],
-        rows=[
-            [
-                each.system,
-                number(each.mean, 3),
-                f"{each.contexts:,}",
-                f"{each.rows:,}",
-                f"{each.unscored:,}",
-            ]
-            for each in comparison.systems
-        ],
-    )
-    pairs = PlainTable(
-        caption=f"Differences of the means of {comparison.by}",
-        heads=["pair", "difference", "p", "p (Holm)", "win rate", "contexts"],
-        rows=[
-            [
-                f"{each.first} - {each.second}",
-                with_interval(each.difference, each.low, each.high),
-                *(number(value, 4) for value in (each.p, each.p_holm)),
-                number(each.win_rate, 3),
-                f"{each.contexts:,}",
-            ]
-            for each in comparison.pairs
-        ],
-        legend=(
-            (
-                "difference",
-                f"mean of first minus second over common contexts; 95 % interval from {LEAST_CONTEXTS} contexts on",
-            ),
-            ("p", "paired permutation test over contexts; Holm's correction is over the pairs"),
-            ("win rate", "share of contexts in which the first is higher; equal ones count half"),
-        ),
-    )
-    return [systems, pairs]
 
 
 class _Read(NamedTuple):

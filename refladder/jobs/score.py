@@ -34,17 +34,19 @@ from refladder.files.tables import (
     Collected,
     Row,
 )
-from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_items
+from refladder.jobs.input_table import check_input, open_items
+from refladder.loaders.input_rows import EMPTY, Item, Mapped
+from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
 from refladder.records import Output, same_scale
-from refladder.scoring.columns import OVERALL, Columns, overall_column, weights_for
+from refladder.scoring.columns import Columns, overall_column, weights_for
 from refladder.scoring.judge_check import missing_line, notice_of, prove
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import read_recorded, recorded_mode
 from refladder.scoring.rules import rule_named
-from refladder.scoring.scorer import Item, LadderScorer, batches
+from refladder.scoring.scorer import LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from refladder.files.ladder_sets import (
     load_ladders,
 )
 from refladder.files.tables import Row
+from refladder.loaders.input_rows import Item
 from refladder.methods.contract import (
     LADDER,
     EvaluationMethod,
@@ -28,7 +29,7 @@ from refladder.scoring import recorded
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import rule_named
-from refladder.scoring.scorer import Item, LadderScorer, batches
+from refladder.scoring.scorer import LadderScorer, batches
 from refladder.settings import Scoring
 from refladder.synth import build_ladders
 from refladder.synth.journal import JOURNAL

@@ -24,6 +24,7 @@ from refladder.records import (
     OUTCOMES,
     RATINGS,
     REWARD,
+    RUNG,
     TIE,
     WIN,
     YES,
@@ -37,7 +38,6 @@ from refladder.records import (
     impossible,
     possible,
 )
-from refladder.scoring.question import RUNG
 from refladder.scoring.rules import probabilities_from
 from refladder.settings import LEAST_MASS
 from refladder.version import __version__

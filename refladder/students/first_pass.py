@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from refladder.errors import UsageError, option
 from refladder.files.locks import locked
 from refladder.files.tables import STANDARD, Collected
-from refladder.jobs.input_rows import Mapped, check_input, open_items
+from refladder.jobs.input_table import check_input, open_items
 from refladder.jobs.score import check_scored, write_settings
+from refladder.loaders.input_rows import Mapped
 from refladder.records import is_shared
 from refladder.scoring.score_report import ScoreReport
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
-    from refladder.scoring.scorer import Item
+    from refladder.loaders.input_rows import Item
     from refladder.settings import ScoreSpec
     from refladder.students.student import Student
 
