@@ -346,7 +346,6 @@ def score(
     from refladder.jobs.score import prepare, score_rows, spec_of
     from refladder.loaders.fields import row_id
     from refladder.loaders.input_rows import FIELDS
-    from refladder.scoring.columns import columns_of
     from refladder.students import first_pass
 
     with Call(score, locals()) as call:
@@ -376,7 +375,7 @@ def score(
                 session.only_estimates = True
                 return session.plan(score_rows(prepared, session.rehearsal(), Silent()).reused)
             report = score_rows(prepared, session, Log())
-            added = columns_of(replace(prepared.spec.asked, ladders=prepared.ladders))
+            added = prepared.added
         else:
             texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
             report = first_pass.run(spec, student, texts, Log())

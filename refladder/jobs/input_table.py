@@ -40,13 +40,17 @@ _START = 200
 def check_input(
     tables: Tables,
     mapped: Mapped,
-    ladders: LadderSet | None,
-    recorded: Recorded | None,
+    added: Collection[str],
     events: Events,
     *,
+    ladders: LadderSet | None = None,
+    recorded: Recorded | None = None,
     needs_ladders: bool = True,
 ) -> int | None:
-    """Validate a table before any model is called; its number of rows, None if it can be read only once."""
+    """Validate a table that gets the columns `added`, before any model is opened.
+
+    Return the number of its rows, None if it can be read only once.
+    """
     source = tables.source
     if read_once(source):
         return None
@@ -58,6 +62,7 @@ def check_input(
     count = judged = alone = 0
     without = Counter[str]()
     with closing(read_rows(source, tables.given)) as rows:
+        _check_free(source, rows, added)
         read = items(rows, mapped, check_ids=True)
         if recorded is not None:
             read = with_every_judged(recorded, source, read, mapped)
@@ -88,6 +93,12 @@ def check_input(
             warns=True,
         )
     return count
+
+
+def _check_free(source: str, rows: Rows, added: Collection[str]) -> None:
+    """Check that the columns that are added do not exist."""
+    if clash := sorted({*added}.intersection(rows.columns() or ())):
+        raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
 
 
 def _noticed(rows: Iterable[Item], ladders: LadderSet, events: Events) -> Iterator[Item]:
@@ -188,11 +199,7 @@ def open_items(
     """Open a table that `check_input` has validated: its items, and what writes a row with the columns `added`."""
     source = tables.source
     with closing(read_rows(source, tables.given)) as rows:
-        columns = rows.columns() or []
-        if clash := sorted(set(columns) & set(added)):
-            raise UsageError(
-                f"{source}: column {clash[0]!r} exists already; rename or drop it first"
-            )
+        _check_free(source, rows, added)
         read = items(rows, mapped, check_ids=read_once(source))
         if recorded is not None and read_once(source):
             name = "<stdin>" if source == STANDARD else source

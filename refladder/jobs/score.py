@@ -40,7 +40,7 @@ from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
 from refladder.records import Output, same_scale
-from refladder.scoring.columns import Columns, overall_column, weights_for
+from refladder.scoring.columns import Columns, columns_of, overall_column, weights_for
 from refladder.scoring.judge_check import missing_line, notice_of, prove
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
@@ -65,12 +65,13 @@ if TYPE_CHECKING:
 class Prepared:
     """A run whose ladder set, recorded judgments and table are read and checked; no judge is open.
 
-    `rows` is the number of rows, None if it is not known.
+    `added` are the columns of the scores with their types, and `rows` is the number of rows, None if it is not known.
     """
 
     spec: ScoreSpec
     ladders: LadderSet
     mapped: Mapped
+    added: Mapping[str, type]
     recorded: Recorded | None
     rows: int | None
 
@@ -118,6 +119,7 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
                 f"{ladders.name} is replaced by {newer}; its scores stay as they are", once=True
             )
     mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=ladders.serves_any_context)
+    added = columns_of(spec.asked, ladders)
     recorded = None
     if spec.judgments_from:
         from refladder.jobs.recorded_judgments import check_recorded_ladders
@@ -127,10 +129,18 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
         events.notice(recorded.notice)
     rows = None
     if check_rows:
-        with_ladders = None if spec.is_part else ladders
-        needs = mode_of(spec.asked.answers).needs_ladders
-        rows = check_input(spec.tables, mapped, with_ladders, recorded, events, needs_ladders=needs)
-    return Prepared(spec=spec, ladders=ladders, mapped=mapped, recorded=recorded, rows=rows)
+        rows = check_input(
+            spec.tables,
+            mapped,
+            added,
+            events,
+            ladders=None if spec.is_part else ladders,
+            recorded=recorded,
+            needs_ladders=mode_of(spec.asked.answers).needs_ladders,
+        )
+    return Prepared(
+        spec=spec, ladders=ladders, mapped=mapped, added=added, recorded=recorded, rows=rows
+    )
 
 
 def _explain_overall(asked: Scoring, ladders: LadderSet, events: Events) -> None:
@@ -213,7 +223,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
             open_items(
                 spec.tables,
                 prepared.mapped,
-                columns.added,
+                prepared.added,
                 recorded=prepared.recorded,
                 dry_run=dry_run,
             ) as (read, write),

@@ -89,9 +89,8 @@ def added_columns(
     return added
 
 
-def columns_of(asked: Scoring) -> dict[str, type]:
-    """Return the columns that scoring with these settings adds, with their types; their set is open."""
-    ladders = cast("LadderSet", asked.ladders)
+def columns_of(asked: Scoring, ladders: LadderSet) -> dict[str, type]:
+    """Return the columns that scoring with these settings adds, with their types."""
     mode = mode_of(asked.answers)
     return added_columns(
         choose_dimensions(ladders.dimensions, asked.dimensions),

@@ -99,13 +99,13 @@ def run(
 ) -> ScoreReport:
     """Estimate the score of every row of a table, without a judge; `ladders` may have the texts of contexts."""
     mapped = mapped_of(spec, student)
-    total = check_input(spec.tables, mapped, None, None, events)
+    added = estimate_columns(student)
+    total = check_input(spec.tables, mapped, added, events)
     out = spec.tables.out
     with nullcontext() if out == STANDARD or isinstance(out, Collected) else locked(Path(out)):
         report = ScoreReport(signature=student.signature)
         if not spec.is_part:
             check_scored(replace(spec, judgments=None), student.signature)
-        added = estimate_columns(student)
         with (
             open_items(spec.tables, mapped, added) as (read, write),
             events.progress("scoring") as progress,
