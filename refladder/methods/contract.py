@@ -186,11 +186,10 @@ class MethodSettings:
     user's folder of templates. A judgment whose label mass is below `least_mass` is unparsed. `work` is the folder where
     a method keeps its judgments, in files of its own name, to resume from.
 
-    `answers` 0 reads label probabilities, K samples K written answers, and another mode (`stated`) is that of method
-    `ladder` alone. For methods that compare outputs with each other,
-    `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
-    by `selection` (see `refladder.statistics.selection`). `shared` holds the answers of this run, so that no method
-    asks a question that another has asked.
+    `answers` 0 reads label probabilities, K samples K written answers, and another mode is that of method `ladder` alone.
+    For methods that compare outputs with each other, `budget` is the number of comparisons of one context and dimension
+    (None: all pairs in both orders), chosen by `selection` (see `refladder.statistics.selection`). `shared` holds the
+    answers of this run, so that no method asks a question that another has asked.
 
     `checks` is the folder that remembers how judges were checked (see `refladder.scoring.judge_check`), None for none.
 
