@@ -69,7 +69,6 @@ def _alone(given: Iterable[str]) -> None:
 def command(
     *,
     data: DataOptions,
-    sampling: Sampling,
     money: spending.SpendingOptions,
     given: Given,
     out: Path,
@@ -95,7 +94,7 @@ def command(
         _alone(each.flag for each in given_options() if each.of_new_set)
     table = None if adds or data.benchmark is None else data.data()
     session = spending.Spending(money)
-    spec = spec_of({**given, "sampling": sampling}, table, out, session.events)
+    spec = spec_of(given, table, out, session.events)
     options = cast("Mapping[str, str]", spec.writer_options or {})
     spec = replace(
         spec,

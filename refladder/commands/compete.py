@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
-from refladder.commands.options import backend_options, subcommand
+from refladder.commands.options import subcommand
 from refladder.errors import ExitCode
 from refladder.files.jsonl import atomic
 from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 def command(
     *,
     given: Given,
-    sampling: Sampling,
     money: spending.SpendingOptions,
     out: Path,
     page: Path | None,
@@ -83,12 +82,8 @@ def command(
     from refladder.jobs.evaluation_results import RESULTS
 
     session = spending.Spending(money)
-    spec = spec_of(
-        {**given, "sampling": sampling, "config": console.resolved()},
-        lambda _columns: str(given["table"]),
-        out,
-        {name: backend_options(model, {}) for name, model in given["models"].items()},
-    )
+    given = {**given, "config": console.resolved()}
+    spec = spec_of(given, lambda _columns: str(given["table"]), out)
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return ExitCode.DONE
     contest = run(spec, session, console.Console())

@@ -132,12 +132,7 @@ class ContestSpec:
     config: Mapping[str, object] = field(default_factory=dict)
 
 
-def spec_of(
-    given: Given,
-    source: Callable[[set[str]], str],
-    folder: Path,
-    model_options: Mapping[str, Mapping[str, object]] | None = None,
-) -> ContestSpec:
+def spec_of(given: Given, source: Callable[[set[str]], str], folder: Path) -> ContestSpec:
     """Return the settings of a contest; `source` gives the table whose named columns are read."""
     if given["prompts"] is not None:
         check_folder(Path(given["prompts"]))
@@ -149,7 +144,6 @@ def spec_of(
         "criteria": criteria_of(*words),
         "instances": read_instances(table, task, id_column=column, form=given.get("table_format")),
         "folder": folder,
-        "model_options": model_options,
     }
     return chosen(ContestSpec, {**given, **found})
 
