@@ -7,6 +7,7 @@ file and the reference page follow from it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -81,6 +82,10 @@ class Option:
     def names(self) -> tuple[str, str]:
         """Return its parameter in the Python call, and in the function of the command."""
         return self.parameter, self.name
+
+
+# What a user gave, by the name that messages use, with its option; a call has arguments that are no options.
+NamedOptions = Iterable[tuple[str, Option | None]]
 
 
 def whole_number_or_word(text: str) -> int | str:

@@ -16,7 +16,7 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
-from refladder.errors import ExitCode, UsageError, option
+from refladder.errors import ExitCode
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.loaders.data import Data
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
@@ -24,20 +24,12 @@ from refladder.records import Sampling
 from refladder.report.log import LOG, Log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.records import Dimension
     from refladder.settings import Given
-
-
-def _alone(given: Iterable[str]) -> None:
-    """Check that nothing is given beside `--add` that the set decides."""
-    for name in given:
-        raise UsageError(
-            f"{option('add')} takes task, criteria, rungs and sampling from the set; leave out {name}"
-        )
 
 
 @subcommand(
@@ -89,12 +81,9 @@ def command(
     from refladder.report.certificate_tables import certificate_lines
     from refladder.statistics.certificate import REFUSE
 
-    adds = given["add"] is not None
-    if adds:
-        _alone(each.flag for each in given_options() if each.of_new_set)
-    table = None if adds or data.benchmark is None else data.data()
+    table = None if given["add"] is not None or data.benchmark is None else data.data()
     session = spending.Spending(money)
-    spec = spec_of(given, table, out, session.events)
+    spec = spec_of(given, given_options(), table, out, session.events)
     options = cast("Mapping[str, str]", spec.writer_options or {})
     spec = replace(
         spec,
@@ -185,19 +174,12 @@ def build(
     from refladder.jobs.build import run, spec_of
 
     with Call(build, locals(), table="", without=("data",)) as call:
-        if add is not None:
-            values = given_arguments(command, {"data": data, **call.given})
-            # `task` and `sampling` are no options.
-            _alone(name for name, each in values if each is None or each.of_new_set)
-            if out is None:
-                raise UsageError(
-                    "add is a table whose ladders go into a set; name the set with out"
-                )
+        named = given_arguments(command, {"data": data, **call.given})
         table = None
         if data is not None:
             table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
         folder = call.folder() / "ladders" if out is None else Path(out)
-        spec = spec_of(call.given, table, folder, Log())
+        spec = spec_of(call.given, named, table, folder, Log())
         call.given["writer"] = spec.writer
         spec = replace(spec, config=call.config())
         report = run(spec, call.session(), Log())

@@ -66,10 +66,10 @@ class ManyFiles:
 
 def check_options() -> None:
     """Refuse the options that do not go with a folder of scored files."""
-    for option in given_options():
+    for flag, option in given_options():
         if not option.with_many_files:
             raise UsageError(
-                f"{option.flag} does not work with a folder of scored files; leave it out, or give --out FILE"
+                f"{flag} does not work with a folder of scored files; leave it out, or give --out FILE"
             )
 
 

@@ -178,13 +178,13 @@ def options_of(command: click.Command) -> list[Option]:
     return [each.declared for each in command.params if isinstance(each, FromTable)]
 
 
-def given_options() -> Iterator[Option]:
-    """Yield the options of the running command that are on the command line or in the configuration file."""
+def given_options() -> Iterator[tuple[str, Option]]:
+    """Yield flags and options of the running command that are on the command line or in the configuration file."""
     context = click.get_current_context()
     by_user = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.DEFAULT_MAP)
     for option in options_of(context.command):
         if context.get_parameter_source(option.name) in by_user:
-            yield option
+            yield option.flag, option
 
 
 def given_arguments(

@@ -31,7 +31,6 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
-from refladder.commands.recorded import refuse_asking
 from refladder.errors import ExitCode, UsageError
 from refladder.events import Silent
 from refladder.files.frames import added_values
@@ -153,6 +152,7 @@ def command(
 
 def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Console) -> ExitCode:
     """Score a table into one file, and print the counts."""
+    from refladder.jobs.recorded_judgments import refuse_asking
     from refladder.jobs.score import prepare, score_rows
 
     if read_once(spec.tables.source) and session.budget is not None and not session.only_estimates:
@@ -160,8 +160,7 @@ def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Co
             "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
         )
     if spec.judgments_from:
-        asking = (option.flag for option in given_options() if option.asks)
-        refuse_asking(spec.judgments_from, asking, spec.tables.source)
+        refuse_asking(spec.judgments_from, given_options(), spec.tables.source)
     prepared = prepare(spec, events)
     if not session.approves(
         lambda dry: score_rows(prepared, dry, Silent()).reused, as_json=events.as_json
@@ -182,8 +181,8 @@ def _check_text_options(source: str | None) -> None:
     if source is not None:
         raise UsageError("give either a SOURCE table or --text, not both")
     params = click.get_current_context().params
-    of_tables = [option for option in given_options() if not option.with_text]
-    given = ", ".join(option.flag for option in of_tables if params[option.name] != STANDARD)
+    of_tables = [(flag, option) for flag, option in given_options() if not option.with_text]
+    given = ", ".join(flag for flag, option in of_tables if params[option.name] != STANDARD)
     if given:
         raise UsageError(
             f"--text prints its scores and reads and writes no table; leave out {given}, or give a SOURCE table instead "
@@ -230,8 +229,7 @@ def _score_with_student(
     from refladder.students.first_pass import mapped_of, run, student_folder, student_judge
 
     judge, tables, ladders = str(spec.judge), spec.tables, spec.asked.ladders or None
-    refused = [option.flag for option in given_options() if not option.with_student]
-    student = student_judge(judge, refused)
+    student = student_judge(judge, given_options())
     if tables.source is None:
         raise UsageError("give a SOURCE table")
     texts = None if ladders is None else load_ladders(str(ladders))
@@ -343,6 +341,7 @@ def score(
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
+    from refladder.jobs.recorded_judgments import refuse_asking
     from refladder.jobs.score import prepare, score_rows, spec_of
     from refladder.loaders.fields import row_id
     from refladder.loaders.input_rows import FIELDS
@@ -353,11 +352,10 @@ def score(
         fields = dict(columns or {})
         needed = {fields.get(name, name) for name in FIELDS} if out is None else None
         config = None if out is None else call.config()
-        given = list(given_arguments(command, call.given))
+        named = list(given_arguments(command, call.given))
         student = None
         if isinstance(judge, str) and judge.startswith(first_pass.PREFIX):
-            refused = [name for name, each in given if each is None or not each.with_student]
-            student = first_pass.student_judge(judge, refused)
+            student = first_pass.student_judge(judge, named)
         elif ladders is None:
             raise UsageError(
                 f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
@@ -366,8 +364,7 @@ def score(
         files = Tables(source=call.source(needed), out=written)
         spec = spec_of(call.given, files, config)
         if spec.judgments_from:
-            asking = (name for name, each in given if each is not None and each.asks)
-            refuse_asking(spec.judgments_from, asking)
+            refuse_asking(spec.judgments_from, named)
         if student is None:
             prepared = prepare(spec, Log())
             session = call.session()

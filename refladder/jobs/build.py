@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from refladder.events import Events
     from refladder.files.certificate import Certificate
     from refladder.files.ladder_sets import LadderSet
+    from refladder.options import NamedOptions
     from refladder.records import Context, Ladder, LadderFailure, Progress
     from refladder.session import Session
     from refladder.settings import Given
@@ -115,11 +116,20 @@ class BuildReport:
         ]
 
 
-def spec_of(given: Given, data: Data | None, folder: Path, events: Events) -> BuildSpec:
+def spec_of(
+    given: Given, named: NamedOptions, data: Data | None, folder: Path, events: Events
+) -> BuildSpec:
     """Return the settings for the ladders of data in a folder, or of the new contexts of the table `add`.
 
-    With `add`, writer, rungs and sampling are those of the set in the folder.
+    With `add`, writer, rungs and sampling are those of the set in the folder, so none of them may be `named`.
     """
+    for name, each in named if given["add"] is not None else ():
+        if each is None or each.of_new_set:
+            raise UsageError(
+                f"{option('add')} takes task, criteria, rungs and sampling from the set; leave out {name}"
+            )
+    if given["add"] is not None and given["out"] is None:
+        raise UsageError("add is a table whose ladders go into a set; name the set with out")
     if given["prompts"] is not None:
         check_folder(Path(given["prompts"]))
     of_set: dict[str, object] = {}

@@ -1,4 +1,4 @@
-"""Checks of recorded judgments against the data and the methods that they are used for, before anything is run."""
+"""Recorded judgments in the place of a judge: read, and checked against data and methods before anything is run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.methods.contract import MethodSettings
+    from refladder.options import NamedOptions
     from refladder.records import Benchmark
     from refladder.scoring.recorded import Recorded
 
@@ -22,6 +23,19 @@ _NEEDED = {
     RATED: "ratings of single texts",
 }
 _DEFAULT = {LADDER: "ladder", PAIRS: "win-ratio", RATED: "ladder"}
+
+
+def refuse_asking(given: Sequence[str], named: NamedOptions, source: object = None) -> None:
+    """Refuse options for asking a judge beside judgments that were made elsewhere, and two uses of standard input."""
+    for name, each in named:
+        if each is not None and each.asks:
+            raise UsageError(
+                f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them"
+            )
+    if source == "-" in given:
+        raise UsageError(
+            "SOURCE and --judgments-from are both standard input; give a file for one of them"
+        )
 
 
 def default_method(recorded: Recorded) -> str:

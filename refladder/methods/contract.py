@@ -42,7 +42,7 @@ from refladder.registry import Entry, find, plugged_in
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import DEFAULT_RULE
-from refladder.settings import LEAST_MASS
+from refladder.settings import LEAST_MASS, Scoring
 from refladder.statistics import bias
 from refladder.typed import checked_record
 
@@ -222,6 +222,20 @@ class MethodSettings:
     def sampled(self) -> int:
         """Return the number of answers to sample for each question; 0 reads label probabilities."""
         return mode_of(self.answers).sampled
+
+    @property
+    def scoring(self) -> Scoring:
+        """Return these settings as those of scores against ladders."""
+        return Scoring(
+            rule=self.rule,
+            least_mass=self.least_mass,
+            answers=self.answers,
+            both_orders=self.orders > 1,
+            yes_no=self.yes_no,
+            prompts=self.prompts,
+            # The agreement with people shows how good the judge is.
+            any_judge=True,
+        )
 
     @property
     def sampling(self) -> Sampling:

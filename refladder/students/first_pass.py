@@ -18,11 +18,12 @@ from refladder.records import is_shared
 from refladder.scoring.score_report import ScoreReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
     from refladder.loaders.input_rows import Item
+    from refladder.options import NamedOptions
     from refladder.settings import ScoreSpec
     from refladder.students.student import Student
 
@@ -38,10 +39,11 @@ def student_folder(name: str) -> Path:
     return Path(name.removeprefix(PREFIX)).expanduser()
 
 
-def student_judge(judge: str, asking: Iterable[str]) -> Student:
-    """Return the student that is the judge of a run."""
-    for name in asking:
-        raise UsageError(f"{judge} asks no model, and {name} is for asking one; leave it out")
+def student_judge(judge: str, named: NamedOptions) -> Student:
+    """Return the student that is the judge of a run; options that do not go with it are refused."""
+    for name, each in named:
+        if each is None or not each.with_student:
+            raise UsageError(f"{judge} asks no model, and {name} is for asking one; leave it out")
     from refladder.students.student import open_student
 
     if judge == PREFIX:
