@@ -93,6 +93,11 @@ def whole_number_or_word(text: str) -> int | str:
     return int(text) if str(text).isdecimal() else text
 
 
+def listed(text: str) -> list[str]:
+    """Return the names in a text with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
 def like(key: str, **changes: Any) -> Option:
     """Return an option of the table with changes, such as another help text or default."""
     return replace(OPTIONS[key], **changes)
@@ -229,7 +234,9 @@ OPTIONS: dict[str, Option] = {
             metavar="THRESHOLD",
             reads="file",
         ),
-        systems=Option("Systems to compare, in this order. Default: all.", metavar="A,B"),
+        systems=Option(
+            "Systems to compare, in this order. Default: all.", metavar="A,B", type=listed
+        ),
         fail_if_worse=Option(
             "Exit with code 3 if this system is significantly worse than any other, also if rows without a score count "
             "as the low end of the scale, or lacks more scores, or if too few contexts have a score.",

@@ -35,36 +35,27 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.files.tables import Row
+    from refladder.settings import Comparing
 
 # What the gate does with rows without a score.
 WORST, SKIP = "worst", "skip"
 
 
-def compare_systems(
-    tables: Sequence[str],
-    *,
-    by: str | None = None,
-    systems: Sequence[str] = (),
-    columns: Mapping[str, str] | None = None,
-    mix: bool = False,
-    seed: int = 0,
-    fail_if_worse: str | None = None,
-    unscored: str = WORST,
-) -> Comparison:
+def run(tables: Sequence[str], asked: Comparing) -> Comparison:
     """Compare every two systems of scored tables.
 
     A system is named by the column `system`; in a table without one, all rows are of the system that has the name of
-    the file. Rows of a system and context count as their mean. `fail_if_worse` is the system of the gate, which looks
-    at rows without a score too unless `unscored` is `skip`.
+    the file. Rows of a system and context count as their mean.
     """
+    unscored, fail_if_worse, seed = asked.unscored, asked.fail_if_worse, asked.seed
     if unscored not in (WORST, SKIP):
         raise UnknownNameError(f"value of {option('unscored')}", unscored, (WORST, SKIP))
     if unscored == SKIP and fail_if_worse is None:
         raise UsageError(
             f"{option('unscored')} {SKIP} changes only what {option('fail-if-worse')} decides; give both"
         )
-    read = _read(tables, by, columns, mix=mix)
-    names = _named(read, tables, systems, fail_if_worse)
+    read = _read(tables, asked)
+    names = _named(read, tables, asked)
     scores = read.scores
     # In an order of their own: random draws are the same for any order of the rows.
     contexts = sorted({context for name in names for context in scores[name]})
@@ -119,22 +110,20 @@ class _Read(NamedTuple):
     unscored: Counter[str]
 
 
-def _read(
-    tables: Sequence[str], by: str | None, columns: Mapping[str, str] | None, *, mix: bool
-) -> _Read:
+def _read(tables: Sequence[str], asked: Comparing) -> _Read:
     """Read the scores of all systems; a row without a context is counted only."""
     scores: dict[str, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
     rows: Counter[str] = Counter()
     unscored: Counter[str] = Counter()
-    check_scale = None
+    by, check_scale = asked.by, None
     stems = Counter(Path(table).stem for table in tables)
     for table in tables:
-        fields = mapped_columns(table, columns)
+        fields = mapped_columns(table, asked.columns)
         mapped = Mapped(columns=fields)
         system_column = fields.get(SYSTEM, SYSTEM)
         table_rows = read_rows(table)
         by = by or score_column(table, table_rows.columns())
-        check_scale = check_scale or one_scale([by], mix=mix)
+        check_scale = check_scale or one_scale([by], mix=asked.mix)
         for row in table_rows:
             system = _system_of(row, system_column, table, stems)
             rows[system] += 1
@@ -156,21 +145,19 @@ def _read(
     return _Read(str(by), scores, rows, unscored)
 
 
-def _named(
-    read: _Read, tables: Sequence[str], systems: Sequence[str], fail_if_worse: str | None
-) -> list[str]:
+def _named(read: _Read, tables: Sequence[str], asked: Comparing) -> list[str]:
     """Return the systems to compare, in order."""
-    for name in systems:
+    for name in asked.systems or ():
         if name not in read.rows:
             raise UnknownNameError("system", name, read.rows)
-    names = list(dict.fromkeys(systems or read.rows))
+    names = list(dict.fromkeys(asked.systems or read.rows))
     if len(names) < 2:
         raise UsageError(
             f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "
             f"systems with {column_option('system', 'NAME')}, or give one file for each system"
         )
-    if fail_if_worse is not None and fail_if_worse not in names:
-        raise UnknownNameError("system", fail_if_worse, names)
+    if asked.fail_if_worse is not None and asked.fail_if_worse not in names:
+        raise UnknownNameError("system", asked.fail_if_worse, names)
     return names
 
 

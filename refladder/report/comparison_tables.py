@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from refladder.report.rendering import PlainTable, number, with_interval
+from refladder.report.results import Shown
 from refladder.statistics.bootstrap import LEAST_CONTEXTS
 
 
@@ -65,7 +67,7 @@ class System:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Comparison(Shown):
     """Systems and their pairs, compared by the column `by`."""
 
     by: str
@@ -73,43 +75,58 @@ class Comparison:
     pairs: tuple[Pair, ...]
     gate: Gate | None
 
+    def summary(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        systems, pairs = map(asdict, self.systems), map(asdict, self.pairs)
+        return {**asdict(self), "systems": [*systems], "pairs": [*pairs]}
 
-def comparison_tables(comparison: Comparison) -> list[PlainTable]:
-    """Return the systems and the pairs as tables."""
-    systems = PlainTable(
-        caption=f"Systems by {comparison.by}",
-        heads=["system", "mean", "contexts", "rows", "unscored"],
-        rows=[
-            [
-                each.system,
-                number(each.mean, 3),
-                f"{each.contexts:,}",
-                f"{each.rows:,}",
-                f"{each.unscored:,}",
-            ]
-            for each in comparison.systems
-        ],
-    )
-    pairs = PlainTable(
-        caption=f"Differences of the means of {comparison.by}",
-        heads=["pair", "difference", "p", "p (Holm)", "win rate", "contexts"],
-        rows=[
-            [
-                f"{each.first} - {each.second}",
-                with_interval(each.difference, each.low, each.high),
-                *(number(value, 4) for value in (each.p, each.p_holm)),
-                number(each.win_rate, 3),
-                f"{each.contexts:,}",
-            ]
-            for each in comparison.pairs
-        ],
-        legend=(
-            (
-                "difference",
-                f"mean of first minus second over common contexts; 95 % interval from {LEAST_CONTEXTS} contexts on",
+    def records(self) -> list[dict[str, Any]]:
+        """Return each pair with its worst case as columns of their own."""
+        rows = []
+        for pair in map(asdict, self.pairs):
+            worst = pair.pop("worst_case") or {}
+            rows.append(pair | {f"worst_case_{name}": value for name, value in worst.items()})
+        return rows
+
+    def tables(self) -> list[PlainTable]:
+        """Return the systems and the pairs as tables."""
+        systems = PlainTable(
+            caption=f"Systems by {self.by}",
+            heads=["system", "mean", "contexts", "rows", "unscored"],
+            rows=[
+                [
+                    each.system,
+                    number(each.mean, 3),
+                    f"{each.contexts:,}",
+                    f"{each.rows:,}",
+                    f"{each.unscored:,}",
+                ]
+                for each in self.systems
+            ],
+        )
+        pairs = PlainTable(
+            caption=f"Differences of the means of {self.by}",
+            heads=["pair", "difference", "p", "p (Holm)", "win rate", "contexts"],
+            rows=[
+                [
+                    f"{each.first} - {each.second}",
+                    with_interval(each.difference, each.low, each.high),
+                    *(number(value, 4) for value in (each.p, each.p_holm)),
+                    number(each.win_rate, 3),
+                    f"{each.contexts:,}",
+                ]
+                for each in self.pairs
+            ],
+            legend=(
+                (
+                    "difference",
+                    f"mean of first minus second over common contexts; 95 % interval from {LEAST_CONTEXTS} contexts on",
+                ),
+                ("p", "paired permutation test over contexts; Holm's correction is over the pairs"),
+                (
+                    "win rate",
+                    "share of contexts in which the first is higher; equal ones count half",
+                ),
             ),
-            ("p", "paired permutation test over contexts; Holm's correction is over the pairs"),
-            ("win rate", "share of contexts in which the first is higher; equal ones count half"),
-        ),
-    )
-    return [systems, pairs]
+        )
+        return [systems, pairs]
