@@ -100,14 +100,13 @@ def distil(
         DataError: a column is missing or wrong, scores have several signatures, or there are too few of them; with
             path:line or the number of the row.
     """
-    from refladder.loaders.input_rows import FIELDS
+    from refladder.loaders.input_rows import text_columns
     from refladder.students.distil import run, spec_of
     from refladder.students.student import ShownStudent, surface_lines
 
     with Call(distil, locals()) as call:
         output_path(out)
-        named = call.given["columns"] or {}
-        texts = [named.get(name, name) for name in FIELDS]
+        texts = text_columns(call.given["columns"])
         scored = call.labelled({**call.given, "columns": None}, others=texts)
         record, notes = run(spec_of(call.given, scored), Log())
         log_lines(notes)

@@ -132,7 +132,7 @@ def command(
     each_file = many.into(tables)
     if each_file is not None and not money.dry_run:
         check_options()
-    spec = spec_of(given, tables, console.resolved())
+    spec = spec_of(given, given_options(), tables, console.resolved())
     events = console.Console(as_json=as_json)
     if given["judge"].startswith(PREFIX):
         return _score_with_student(spec, each_file, events)
@@ -152,15 +152,12 @@ def command(
 
 def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Console) -> ExitCode:
     """Score a table into one file, and print the counts."""
-    from refladder.jobs.recorded_judgments import refuse_asking
     from refladder.jobs.score import prepare, score_rows
 
     if read_once(spec.tables.source) and session.budget is not None and not session.only_estimates:
         raise UsageError(
             "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
         )
-    if spec.judgments_from:
-        refuse_asking(spec.judgments_from, given_options(), spec.tables.source)
     prepared = prepare(spec, events)
     if not session.approves(
         lambda dry: score_rows(prepared, dry, Silent()).reused, as_json=events.as_json
@@ -341,43 +338,33 @@ def score(
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.recorded_judgments import refuse_asking
     from refladder.jobs.score import prepare, score_rows, spec_of
     from refladder.loaders.fields import row_id
-    from refladder.loaders.input_rows import FIELDS
+    from refladder.loaders.input_rows import text_columns
     from refladder.students import first_pass
 
     with Call(score, locals()) as call:
         call.given["context_id"] = row_id("score", "context_id", context_id)
-        fields = dict(columns or {})
-        needed = {fields.get(name, name) for name in FIELDS} if out is None else None
-        config = None if out is None else call.config()
         named = list(given_arguments(command, call.given))
-        student = None
+        source = call.source(text_columns(columns) if out is None else None)
+        written = STANDARD if dry_run and out is None else call.out(out)
+        files = Tables(source=source, out=written)
+        spec = spec_of(call.given, named, files, None if out is None else call.config())
         if isinstance(judge, str) and judge.startswith(first_pass.PREFIX):
             student = first_pass.student_judge(judge, named)
-        elif ladders is None:
+            texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+            report = first_pass.run(spec, student, texts, Log())
+            return _returned(call, table, files, report, first_pass.estimate_columns(student))
+        if ladders is None:
             raise UsageError(
                 f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
             )
-        written = STANDARD if dry_run and out is None else call.out(out)
-        files = Tables(source=call.source(needed), out=written)
-        spec = spec_of(call.given, files, config)
-        if spec.judgments_from:
-            refuse_asking(spec.judgments_from, named)
-        if student is None:
-            prepared = prepare(spec, Log())
-            session = call.session()
-            if dry_run:
-                session.only_estimates = True
-                return session.plan(score_rows(prepared, session.rehearsal(), Silent()).reused)
-            report = score_rows(prepared, session, Log())
-            added = prepared.added
-        else:
-            texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
-            report = first_pass.run(spec, student, texts, Log())
-            added = first_pass.estimate_columns(student)
-        return _returned(call, table, files, report, added)
+        prepared, session = prepare(spec, Log()), call.session()
+        if dry_run:
+            session.only_estimates = True
+            return session.plan(score_rows(prepared, session.rehearsal(), Silent()).reused)
+        report = score_rows(prepared, session, Log())
+        return _returned(call, table, files, report, prepared.added)
 
 
 def _returned(

@@ -35,6 +35,7 @@ from refladder.files.tables import (
     Row,
 )
 from refladder.jobs.input_table import check_input, open_items
+from refladder.jobs.recorded_judgments import check_recorded_ladders, refuse_asking
 from refladder.loaders.input_rows import EMPTY, Item, Mapped
 from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.events import Events
+    from refladder.options import NamedOptions
     from refladder.records import JudgeCheck, Progress
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.score_report import ScoreReport
@@ -76,17 +78,25 @@ class Prepared:
     rows: int | None
 
 
-def spec_of(given: Given, tables: Tables, config: Mapping[str, Any] | None) -> ScoreSpec:
-    """Return the settings of a run; judgments are stored beside an output file, if no other file is named."""
+def spec_of(
+    given: Given, named: NamedOptions, tables: Tables, config: Mapping[str, Any] | None
+) -> ScoreSpec:
+    """Return the settings of a run; judgments are stored beside an output file, if no other file is named.
+
+    `named` is what the user named, which recorded judgments may not go with.
+    """
     recorded = given["judgments_from"]
-    recorded = (recorded,) if isinstance(recorded, str | Path) else recorded or ()
+    recorded = [recorded] if isinstance(recorded, str | Path) else recorded or ()
+    recorded = [str(path) for path in recorded]
+    if recorded:
+        refuse_asking(recorded, named, tables.source)
     judgments, out = given["judgments"], tables.out
     if judgments is None and not recorded and not (out == STANDARD or isinstance(out, Collected)):
         judgments = None if is_device(Path(out)) else f"{out}.judgments.jsonl"
     changed = {
         "asked": chosen(Scoring, given),
         "tables": tables,
-        "judgments_from": tuple(map(str, recorded)),
+        "judgments_from": tuple(recorded),
         "judgments": judgments,
         "config": config,
     }
@@ -122,8 +132,6 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
     added = columns_of(spec.asked, ladders)
     recorded = None
     if spec.judgments_from:
-        from refladder.jobs.recorded_judgments import check_recorded_ladders
-
         recorded = read_recorded(*dict.fromkeys(spec.judgments_from))
         check_recorded_ladders(recorded, ladders)
         events.notice(recorded.notice)

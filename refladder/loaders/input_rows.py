@@ -139,6 +139,11 @@ class Item:
         return None if self.context is None else self.context.text
 
 
+def text_columns(columns: Mapping[str, str] | None) -> set[str]:
+    """Return the columns of the fields that are scored."""
+    return {(columns or {}).get(name, name) for name in FIELDS}
+
+
 def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[Item]:
     """Yield each row with its output, in order; `check_ids` takes about 170 bytes a row.
 
