@@ -79,7 +79,6 @@ def command(
     """
     from refladder.jobs.build import new_contexts, rehearse, run, spec_of
     from refladder.report.certificate_tables import certificate_lines
-    from refladder.statistics.certificate import REFUSE
 
     table = None if given["add"] is not None or data.benchmark is None else data.data()
     session = spending.Spending(money)
@@ -102,8 +101,7 @@ def command(
             console.say_lines(certificate_lines(report.certificate))
         console.say_lines(f"  {place}" for place in report.places())
         console.tell_spent(session.spent())
-    refused = report.certificate is not None and report.certificate.verdict == REFUSE
-    return ExitCode.INCOMPLETE if report.failures or refused else ExitCode.DONE
+    return ExitCode.DONE if report.complete else ExitCode.INCOMPLETE
 
 
 @command.call

@@ -43,6 +43,7 @@ from refladder.prompts import check_folder
 from refladder.records import Context, Generated, NotJudged, Output, Prompt, Sampling
 from refladder.report.results import Shown
 from refladder.report.standings import OVERALL, Standing, Trial, standing_tables, standings_of
+from refladder.report.summary import low_mass_lines
 from refladder.scoring.asker import Asker, first_probabilities, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judgment_file import JudgmentIndex
@@ -105,6 +106,17 @@ class Contest(Shown):
     failures: tuple[str, ...]
     low_mass: int
     signature: str
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every text was written, and every comparison judged."""
+        return not self.failures and all(
+            trial.tie or trial.winner is not None for trial in self.trials
+        )
+
+    def warnings(self) -> list[str]:
+        """Return what is unreliable: each trial has a judgment in both orders."""
+        return low_mass_lines(self.low_mass, 2 * len(self.trials))
 
     def tables(self) -> list[PlainTable]:
         """Return the standings that the command prints."""

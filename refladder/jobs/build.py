@@ -29,6 +29,7 @@ from refladder.prompts import check_folder, load_template
 from refladder.records import DOCUMENT, Sampling, Shared, digest_of
 from refladder.session import copied
 from refladder.settings import Asking, BuildSpec, chosen
+from refladder.statistics.certificate import REFUSE
 from refladder.synth import build_ladders, name_subjects
 from refladder.synth.checks import letters_of
 from refladder.synth.journal import JOURNAL, SUBJECTS
@@ -64,6 +65,13 @@ class BuildReport:
     anchors: tuple[str, ...] = ()
     known: int = 0
     uncertified: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every rung was written, and the certificate is not refused."""
+        return not self.failures and (
+            self.certificate is None or self.certificate.verdict != REFUSE
+        )
 
     def summary(self, spec: BuildSpec) -> dict[str, object]:
         """Return the counts as JSON values."""
