@@ -106,6 +106,11 @@ class Call(ExitStack):
         return {"command": self.command, "refladder": __version__, "options": redacted(options)}
 
 
+def source_of(table: Any, name: str) -> str:
+    """Return the path of a table, or the table in memory that messages call `name`."""
+    return str(table) if isinstance(table, str | Path) else Frame(table).source(name=name)
+
+
 def record_or_path(value: str | Path | Record) -> Path | Record:
     """Return a record that a call was given, or the path of its file."""
     return Path(value) if isinstance(value, str) else value

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.commands import console
 from refladder.commands.options import given_options
 from refladder.errors import ExitCode, UsageError, plural
-from refladder.events import Silent
 from refladder.files.jsonl import is_device
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, form_by_name
@@ -101,7 +101,7 @@ def score_with_judge(
     spec: ScoreSpec, session: Spending, many: ManyFiles, events: Console
 ) -> ExitCode:
     """Score the files of a table with a judge."""
-    from refladder.jobs.score import prepare, score_rows
+    from refladder.jobs.score import prepare, rehearse
     from refladder.many_files.worker import task_of
 
     judge = str(spec.judge)
@@ -110,9 +110,7 @@ def score_with_judge(
     price = session.price_of(judge)
     store = session.store_of(judge, costs=price is not None)
     opened = prepare(replace(spec, judgments=None), events, check_rows=False)
-    if not session.approves(
-        lambda dry: score_rows(opened, dry, Silent()).reused, as_json=events.as_json
-    ):
+    if not session.approves(partial(rehearse, opened), as_json=events.as_json):
         return ExitCode.DONE
     task = replace(
         task_of(spec, opened.ladders),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -152,16 +153,14 @@ def command(
 
 def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Console) -> ExitCode:
     """Score a table into one file, and print the counts."""
-    from refladder.jobs.score import prepare, score_rows
+    from refladder.jobs.score import prepare, rehearse, score_rows
 
     if read_once(spec.tables.source) and session.budget is not None and not session.only_estimates:
         raise UsageError(
             "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
         )
     prepared = prepare(spec, events)
-    if not session.approves(
-        lambda dry: score_rows(prepared, dry, Silent()).reused, as_json=events.as_json
-    ):
+    if not session.approves(partial(rehearse, prepared), as_json=events.as_json):
         return ExitCode.DONE
     report = score_rows(prepared, session, events)
     return console.tell(
@@ -338,7 +337,7 @@ def score(
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.score import prepare, score_rows, spec_of
+    from refladder.jobs.score import prepare, rehearse, score_rows, spec_of
     from refladder.loaders.fields import row_id
     from refladder.loaders.input_rows import text_columns
     from refladder.students import first_pass
@@ -362,7 +361,7 @@ def score(
         prepared, session = prepare(spec, Log()), call.session()
         if dry_run:
             session.only_estimates = True
-            return session.plan(score_rows(prepared, session.rehearsal(), Silent()).reused)
+            return session.plan(rehearse(prepared, session.rehearsal()))
         report = score_rows(prepared, session, Log())
         return _returned(call, table, files, report, prepared.added)
 

@@ -20,6 +20,7 @@ from refladder.errors import (
     option,
     plural,
 )
+from refladder.events import Silent
 from refladder.files.jsonl import is_device, is_unicode
 from refladder.files.ladder_sets import (
     LadderSet,
@@ -210,6 +211,11 @@ def with_anchors(ladders: LadderSet, number: int) -> LadderSet:
             f"{len(ladders.anchors)}"
         )
     return replace(ladders, scoring=number)
+
+
+def rehearse(prepared: Prepared, session: Session) -> int:
+    """Request the same judgments from a backend that gives no answers; return how many exist already."""
+    return score_rows(prepared, session, Silent()).reused
 
 
 def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreReport:
