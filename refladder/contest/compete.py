@@ -10,7 +10,6 @@ import itertools
 import math
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.backends import in_batches, whole
@@ -55,6 +54,7 @@ from refladder.statistics.estimators import decisions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -146,8 +146,7 @@ class ContestSpec:
 
 def spec_of(given: Given, source: Callable[[set[str]], str], folder: Path) -> ContestSpec:
     """Return the settings of a contest; `source` gives the table whose named columns are read."""
-    if given["prompts"] is not None:
-        check_folder(Path(given["prompts"]))
+    check_folder(given["prompts"])
     task = open_task_prompt(given["prompt"], given["prompt_text"])
     words = (given[name] or {} for name in ("criteria", "worst", "best", "weights"))
     column = given["id"]

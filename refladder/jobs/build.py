@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError, either, option, plural
@@ -36,6 +35,7 @@ from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.events import Events
@@ -138,8 +138,7 @@ def spec_of(
             )
     if given["add"] is not None and given["out"] is None:
         raise UsageError("add is a table whose ladders go into a set; name the set with out")
-    if given["prompts"] is not None:
-        check_folder(Path(given["prompts"]))
+    check_folder(given["prompts"])
     of_set: dict[str, object] = {}
     if given["add"] is not None:
         ladders = open_to_add(folder)

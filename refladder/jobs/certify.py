@@ -124,8 +124,7 @@ def asking_of(given: Given) -> Asking:
     """Return how a judge of rungs is asked; every template of the user's folder is checked."""
     asking = chosen(Asking, given)
     mode_of(asking.answers)
-    if asking.prompts is not None:
-        check_folder(asking.prompts)
+    check_folder(asking.prompts)
     return asking
 
 

@@ -177,8 +177,7 @@ def spec_of(
         if given["dimensions"] and data[0].is_table(sets[0]):
             # The table was read without the other dimensions.
             recorded = recorded.on([dimension.name for dimension in rated[0][1]])
-    if settings.prompts is not None:
-        check_folder(settings.prompts)
+    check_folder(settings.prompts)
     names_backend = any(given[name] for name in ("judge", "writer", "ladders"))
     scores_only = bool(given["scores"]) and not names_backend
     found = {

@@ -167,8 +167,7 @@ def open_set(asked: Scoring) -> LadderSet:
     rule_named(asked.rule)
     mode = mode_of(asked.answers)
     mode.check_settings(asked)
-    if asked.prompts is not None:
-        check_folder(asked.prompts)
+    check_folder(asked.prompts)
     ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else set_named(asked.ladders)
     if mode.needs_ladders and not ladders.ladders:
         raise UsageError(

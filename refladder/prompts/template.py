@@ -343,13 +343,15 @@ def list_templates(folder: Path | None = None) -> list[Template]:
         for role in ROLES
         if (TEMPLATES / task / f"{role}.md").is_file()
     ]
-    if folder is not None:
-        found += check_folder(folder)
+    found += check_folder(folder)
     return list({(template.task, template.role): template for template in found}.values())
 
 
-def check_folder(folder: Path) -> list[Template]:
+def check_folder(folder: str | Path | None) -> list[Template]:
     """Return the templates of a user folder, sorted; refuse files that no prompt would use and misspelt task names."""
+    if folder is None:
+        return []
+    folder = Path(folder)
     _require_folder(folder)
     templates = []
     for path in sorted(folder.rglob("*")):
