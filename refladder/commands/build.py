@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
@@ -83,12 +83,9 @@ def command(
     table = None if given["add"] is not None or data.benchmark is None else data.data()
     session = spending.Spending(money)
     spec = spec_of(given, given_options(), table, out, session.events)
-    options = cast("Mapping[str, str]", spec.writer_options or {})
-    spec = replace(
-        spec,
-        writer_options=backend_options(str(spec.writer), options),
-        config=console.resolved(writer=spec.writer),
-    )
+    writer_options = backend_options(str(spec.writer), spec.writer_options)
+    config = console.resolved(writer=spec.writer)
+    spec = replace(spec, writer_options=writer_options, config=config)
     if new_contexts(spec) and not session.approves(partial(rehearse, spec), as_json=as_json):
         return ExitCode.DONE
     report = run(spec, session, console.Console())

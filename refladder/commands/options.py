@@ -166,10 +166,10 @@ def _as_in_a_call(declared: Iterable[Option], values: Mapping[str, Any]) -> dict
     given = {each.parameter: values[each.name] for each in declared if not each.backends}
     for role in ("judge", "writer"):
         if role in given:
-            options = given.get(f"{role}_options", {})
+            options = given.get(f"{role}_options")
             given[f"{role}_options"] = backend_options(given[role] or "builtin", options)
-    models = given.get("models") or {}
-    given["model_options"] = {name: backend_options(model, {}) for name, model in models.items()}
+    models = given.get("models", {})
+    given["model_options"] = {name: backend_options(model) for name, model in models.items()}
     return given
 
 
@@ -236,12 +236,13 @@ def numbers(given: Sequence[str], flag: str, form: str = "KEY=NUMBER") -> dict[s
     return values
 
 
-def backend_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
+def backend_options(name: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the options of a backend: those given, and those of the command for every backend of its kind."""
     context = click.get_current_context(silent=True)
     kind = name.partition(":")[0]
     for_all = {} if context is None else context.meta.get(FOR_BACKENDS, {}).get(kind, {})
-    return {**for_all, **{key.replace("-", "_"): value for key, value in given.items()}}
+    named = {key.replace("-", "_"): value for key, value in (given or {}).items()}
+    return {**for_all, **named}
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
