@@ -54,15 +54,6 @@ def test_two_outputs_of_one_system_for_one_context(fails, own, tmp_path):
     )
 
 
-def test_a_table_that_is_scored_already(fails, write_jsonl):
-    table = write_jsonl(
-        [{"context_id": "summarization-01", "output": "It rained.", "fluency_score": 1.0}]
-    )
-    assert fails(2, f"score {table} {JUDGE}") == (
-        f"refladder: {table}: column 'fluency_score' exists already; rename or drop it first\n"
-    )
-
-
 def test_outputs_without_systems_are_not_compared_between_systems(fails, own, command):
     rows = [without({**ROW, "output_id": name}, "system") for name in "xy"]
     line = own(rows[0], {**rows[1], "clarity": 1, "output": "another text"})
