@@ -17,7 +17,7 @@ from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.jobs.evaluation_results import Evaluation, Evaluations, write_evaluation
-from refladder.jobs.recorded_judgments import check_recorded, default_method, refuse_asking
+from refladder.jobs.recorded_judgments import check_recorded, default_method, recorded_files
 from refladder.jobs.score import with_anchors
 from refladder.loaders.data import one_alone, one_each
 from refladder.methods.contract import LADDER, MethodSettings
@@ -171,7 +171,10 @@ def spec_of(
         )
     ]
     rated = [each.rated(its) for each, its in zip(data, sets, strict=True)]
-    recorded = _recorded(given, named, data[0], settings)
+    if settings.prompts is not None:
+        named = [*named, ("settings.prompts", OPTIONS["prompts"])]
+    files = recorded_files(given, named, data[0].path or data[0].source)
+    recorded = read_recorded(*dict.fromkeys(files)) if files else None
     if recorded is not None:
         events.notice(recorded.notice)
         if given["dimensions"] and data[0].is_table(sets[0]):
@@ -193,20 +196,6 @@ def spec_of(
         "config": config,
     }
     return chosen(EvaluateSpec, {**given, **found})
-
-
-def _recorded(
-    given: Given, named: NamedOptions, data: Data, settings: MethodSettings
-) -> Recorded | None:
-    """Read the judgments that take the place of a judge; None if no file is given."""
-    files = given["judgments_from"] or ()
-    paths = [str(path) for path in ([files] if isinstance(files, str | Path) else files)]
-    if not paths:
-        return None
-    refuse_asking(paths, named, data.path or data.source)
-    if settings.prompts is not None:
-        refuse_asking(paths, [("settings.prompts", OPTIONS["prompts"])])
-    return read_recorded(*dict.fromkeys(paths))
 
 
 def methods_to_run(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError, option
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from refladder.options import NamedOptions
     from refladder.records import Benchmark
     from refladder.scoring.recorded import Recorded
+    from refladder.settings import Given
 
 _NEEDED = {
     LADDER: "comparisons with the rungs of a ladder",
@@ -25,17 +27,20 @@ _NEEDED = {
 _DEFAULT = {LADDER: "ladder", PAIRS: "win-ratio", RATED: "ladder"}
 
 
-def refuse_asking(given: Sequence[str], named: NamedOptions, source: object = None) -> None:
-    """Refuse options for asking a judge beside judgments that were made elsewhere, and two uses of standard input."""
-    for name, each in named:
+def recorded_files(given: Given, named: NamedOptions, source: object) -> list[str]:
+    """Return the files of judgments in place of a judge; refuse options for asking one, and two uses of standard input."""
+    files = given["judgments_from"] or ()
+    paths = [str(path) for path in ([files] if isinstance(files, str | Path) else files)]
+    for name, each in named if paths else ():
         if each is not None and each.asks:
             raise UsageError(
                 f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them"
             )
-    if source == "-" in given:
+    if source == "-" in paths:
         raise UsageError(
             "SOURCE and --judgments-from are both standard input; give a file for one of them"
         )
+    return paths
 
 
 def default_method(recorded: Recorded) -> str:

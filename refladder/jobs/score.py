@@ -36,7 +36,7 @@ from refladder.files.tables import (
     Row,
 )
 from refladder.jobs.input_table import check_input, open_items
-from refladder.jobs.recorded_judgments import check_recorded_ladders, refuse_asking
+from refladder.jobs.recorded_judgments import check_recorded_ladders, recorded_files
 from refladder.loaders.input_rows import EMPTY, Item, Mapped
 from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
@@ -86,11 +86,7 @@ def spec_of(
 
     `named` is what the user named, which recorded judgments may not go with.
     """
-    recorded = given["judgments_from"]
-    recorded = [recorded] if isinstance(recorded, str | Path) else recorded or ()
-    recorded = [str(path) for path in recorded]
-    if recorded:
-        refuse_asking(recorded, named, tables.source)
+    recorded = recorded_files(given, named, tables.source)
     judgments, out = given["judgments"], tables.out
     if judgments is None and not recorded and not (out == STANDARD or isinstance(out, Collected)):
         judgments = None if is_device(Path(out)) else f"{out}.judgments.jsonl"
