@@ -24,8 +24,8 @@ import promise_units
 from scipy.special import ndtri
 
 from refladder.backends import connect
-from refladder.jobs.calibrate import Promise, counts
 from refladder.jobs.good_share import powered_share
+from refladder.jobs.promise import Promise
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
@@ -170,6 +170,11 @@ class Cell(NamedTuple):
     refused: float
 
 
+def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
+    """Count the chosen rows that each candidate keeps; shapes as in `Candidates.counts`."""
+    return path.counts(np.where(chosen, levels, len(path.cutoffs)))
+
+
 def judged(
     pool: Pool, path: Candidates, share: float, chosen: IntArray, *, recall: bool = False
 ) -> Cell:
@@ -194,16 +199,16 @@ def cells(pool: Pool, labels: int, above_base: float) -> dict[str, Cell]:
     levels, good, units = path.levels(pool.scores)[rows], pool.good[rows], pool.contexts[rows]
     share = float(pool.good.mean()) + above_base
     promises = {
-        "sure": Promise(precision=share, sure=SURE),
-        "recall": Promise(recall=1 - above_base, sure=SURE),
+        "sure": Promise(kind="precision", share=share, sure=SURE),
+        "recall": Promise(kind="recall", share=1 - above_base, sure=SURE),
     }
     found = {
         name: judged(
             pool,
             path,
             promise.share,
-            promise.choose(path, levels, good, units),
-            recall=promise.recall is not None,
+            promise.chosen(promise.sums(path, levels, good, units)),
+            recall=promise.kind == "recall",
         )
         for name, promise in promises.items()
     }

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from refladder.jobs.calibration_results import Promise
+from refladder.jobs.promise import Promise
 from refladder.report.rendering import PlainTable, markdown
 from refladder.statistics.threshold import candidates, strictly_precise
 
@@ -35,12 +35,13 @@ def cell(labelled: int, size: int, fooled: float, precision: float) -> list[str]
     kept = path.counts(levels)
     bad = path.counts(np.where(good, none, levels))
     most = kept.max(axis=0)
-    promise = Promise(precision=precision, sure=SURE)
+    promise = Promise(kind="precision", share=precision, sure=SURE)
     units = np.repeat(np.arange(labelled), size)
     found = []
     for draw in range(DRAWS):
         chosen = drawn.integers(0, CONTEXTS, labelled)
-        usual = promise.choose(path, levels[chosen].ravel(), good[chosen].ravel(), units)
+        sums = promise.sums(path, levels[chosen].ravel(), good[chosen].ravel(), units)
+        usual = promise.chosen(sums)
         strict = strictly_precise(
             kept[chosen] * 1.0,
             bad[chosen] * 1.0,

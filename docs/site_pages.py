@@ -23,6 +23,8 @@ OUTSIDE = (
 )
 # Long generated pages, which would else come before the guides in the search.
 _AFTER_GUIDES = ("CHANGELOG.md", "reference/python.md", "reference/options.md")
+# Pages that answer what people ask first.
+_FIRST = ("explanation/ladder-scores.md", "how-to/choose-a-judge.md", "how-to/threshold.md")
 _FROM_DOCS = re.compile(r"\]\(\.\./((?:\.\./)*(?:CONTRIBUTING\.md|CHANGELOG\.md|bench/results/|bench/stays/))")
 _TO_DOCS = re.compile(r"\]\(docs/")
 _LOADED = re.compile(r"<(?:script|img|iframe|link)\b[^>]*\b(?:src|href)=[\"']?(?:https?:)?//[^>]*>")
@@ -49,6 +51,8 @@ def on_page_markdown(markdown: str, *, page: Any, **_: object) -> str:
     """Rewrite links between docs/ and the rest of the repository; the search puts guides first."""
     if page.file.src_uri.startswith("bench/") or page.file.src_uri in _AFTER_GUIDES:
         page.meta["search"] = {"boost": 0.2}
+    if page.file.src_uri in _FIRST:
+        page.meta["search"] = {"boost": 1.15}
     return _TO_DOCS.sub("](", _FROM_DOCS.sub(r"](\1", markdown))
 
 

@@ -7,16 +7,16 @@ import functools
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import SqliteStore
 from refladder.backends.dry_run import DryRunBackend
-from refladder.backends.metered import Metered
+from refladder.backends.metered import Costs, Metered, Plan, PlannedCosts, SpentCosts
 from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
 from refladder.events import Silent
@@ -49,6 +49,18 @@ class _Opened:
     def unanswered(self) -> DryRunBackend:
         """Return what a dry run asks in its place."""
         return DryRunBackend(self.asking)
+
+    @property
+    def spent(self) -> SpentCosts:
+        """Return what it was asked."""
+        usage = self.metered.usage
+        return SpentCosts(
+            **asdict(Costs.of(self.name, usage)),
+            seconds=round(usage.seconds, 6),
+            from_store=None if self.stored is None else self.stored.reused,
+            usd=usage.cost(self.metered.price),
+            read_mode=self.metered.read_mode,
+        )
 
 
 class Session:
@@ -129,39 +141,27 @@ class Session:
             for opened in self._opened.values()
         ]
 
-    def plan(self, existing: int) -> dict[str, Any]:
-        """Return what each backend would be asked after a dry run, as JSON values; `existing` judgments are reused."""
+    def plan(self, existing: int) -> Plan:
+        """Return what each backend would be asked after a dry run; `existing` judgments are reused."""
         rows = []
         for name, _, estimate in self.estimates():
             usage, usd = estimate.guess or (estimate.usage, estimate.cost)
-            row = {
-                "backend": name,
-                **usage.counts,
-                "least_calls": estimate.least,
-                "free": estimate.free,
-                "too_long": estimate.too_long,
-                "exact": estimate.exact,
-                "tokens_from_characters": estimate.guess is not None,
-                "usd": usd,
-                "seconds": estimate.seconds,
-            }
+            row = PlannedCosts(
+                **asdict(Costs.of(name, usage)),
+                least_calls=estimate.least,
+                free=estimate.free,
+                too_long=estimate.too_long,
+                exact=estimate.exact,
+                tokens_from_characters=estimate.guess is not None,
+                usd=usd,
+                seconds=estimate.seconds,
+            )
             rows.append(row)
-        return {"dry_run": True, "kept_judgments": existing, "backends": rows}
+        return Plan(kept_judgments=existing, backends=rows)
 
-    def spent(self) -> list[dict[str, Any]]:
-        """Return what each backend was asked in this run, as JSON values; None for an unknown number."""
-        rows = []
-        for opened in self._opened.values():
-            usage = opened.metered.usage
-            row = {
-                "backend": opened.name,
-                **usage.counts,
-                "seconds": round(usage.seconds, 6),
-                "from_store": None if opened.stored is None else opened.stored.reused,
-                "usd": usage.cost(opened.metered.price),
-            }
-            rows.append(row)
-        return rows
+    def spent(self) -> list[SpentCosts]:
+        """Return what each backend was asked in this run."""
+        return [opened.spent for opened in self._opened.values()]
 
     def under_way(self) -> tuple[int, int | None]:
         """Return the prompts answered so far, and the tokens that models ran for them; None where none counts them."""

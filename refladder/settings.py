@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
+    from refladder.files.outputs import RunConfig
     from refladder.records import Context, Dimension, Judgment, Link, Threshold
 
 # Default. A judge that gives its labels less probability than this would have answered something else.
@@ -182,7 +183,7 @@ class ScoreSpec:
     columns: Mapping[str, str] = field(default_factory=dict)
     context_id: str | None = None
     judgments: Path | None = None
-    config: Mapping[str, Any] | None = None
+    config: RunConfig | None = None
     is_part: bool = False
     rung_judgments: Sequence[Judgment] = ()
 
@@ -213,7 +214,7 @@ class BuildSpec:
     judge: str | Backend | Judge = "builtin"
     judge_options: Mapping[str, object] | None = None
     adds: LadderSet | None = None
-    config: Mapping[str, Any] | None = None
+    config: RunConfig | None = None
 
     @property
     def how(self) -> dict[str, Any]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from refladder.backends.protocol import Streaming, Usage, Wrapper, known_sum
+from refladder.backends.protocol import ReadMode, Streaming, Usage, Wrapper, known_sum
 from refladder.errors import BackendError, UsageError, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from refladder.backends.prices import Budget, Price
     from refladder.backends.protocol import Backend
@@ -21,6 +21,64 @@ SPENT = (
     *("calls", "requests", "characters", "prompt_tokens", "run_tokens", "answer_tokens"),
     *("seconds", "from_store", "usd"),
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """The calls of a backend, as JSON output has them; None for an unknown number."""
+
+    backend: str
+    calls: int
+    requests: int | None
+    characters: int
+    prompt_tokens: int | None
+    run_tokens: int | None
+    answer_tokens: int | None
+
+    @classmethod
+    def of(cls, backend: str, usage: Usage) -> Costs:
+        """Return the counts of a backend; the length of answers is unknown if tokens are not counted."""
+        return Costs(
+            backend=backend,
+            calls=usage.prompts,
+            requests=usage.requests,
+            characters=usage.characters,
+            prompt_tokens=usage.prompt_tokens,
+            run_tokens=usage.run_tokens,
+            answer_tokens=None if usage.prompt_tokens is None else usage.answer_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCosts(Costs):
+    """What a run would ask of a backend; an upper bound where it is not `exact`, see `Estimate`."""
+
+    least_calls: int
+    free: int
+    too_long: int
+    exact: bool
+    tokens_from_characters: bool
+    usd: float | None
+    seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a dry run found: what each backend would be asked, and how many judgments are reused."""
+
+    dry_run: bool = True
+    kept_judgments: int
+    backends: list[PlannedCosts]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpentCosts(Costs):
+    """What a backend was asked, and how its answers are read, where there is a choice."""
+
+    seconds: float
+    from_store: int | None
+    usd: float | None
+    read_mode: ReadMode | None = None
 
 
 class Metered(Streaming, Wrapper):
@@ -170,20 +228,26 @@ class Metered(Streaming, Wrapper):
             self._charged = cost
 
 
-def all_spent(
-    earlier: Sequence[Mapping[str, Any]], spent: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
-    """Return what backends were asked by earlier runs and this one, each as `Session.spent` gives it."""
-    total = {usage["backend"]: dict(usage) for usage in earlier}
-    for usage in spent:
-        before = total.get(usage["backend"])
-        counts = (
-            {}
-            if before is None
-            else {name: known_sum([before.get(name), usage[name]]) for name in SPENT}
-        )
-        total[usage["backend"]] = {**usage, **counts}
+def all_spent(earlier: Sequence[SpentCosts], spent: Sequence[SpentCosts]) -> list[SpentCosts]:
+    """Return what backends were asked by earlier runs and this one."""
+    total = {costs.backend: costs for costs in earlier}
+    for costs in spent:
+        sums: dict[str, Any] = {}
+        if before := total.get(costs.backend):
+            sums = {
+                name: known_sum([getattr(before, name), getattr(costs, name)]) for name in SPENT
+            }
+        total[costs.backend] = replace(costs, **sums)
     return list(total.values())
+
+
+def spent_json(spent: Iterable[SpentCosts]) -> list[dict[str, object]]:
+    """Return JSON values; a backend whose answers are read in one way only has no `read_mode`."""
+    rows = [asdict(costs) for costs in spent]
+    for row in rows:
+        if row["read_mode"] is None:
+            del row["read_mode"]
+    return rows
 
 
 class Spent(NamedTuple):

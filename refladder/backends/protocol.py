@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from refladder.errors import BackendError, plural
 from refladder.records import Sampling
@@ -58,23 +58,21 @@ class Usage:
             answer_tokens=self.answer_tokens + answer_tokens * len(prompts),
         )
 
-    @property
-    def counts(self) -> dict[str, int | None]:
-        """Return JSON values, without seconds; the length of answers is unknown if tokens are not counted."""
-        return {
-            "calls": self.prompts,
-            "requests": self.requests,
-            "characters": self.characters,
-            "prompt_tokens": self.prompt_tokens,
-            "run_tokens": self.run_tokens,
-            "answer_tokens": self.answer_tokens if self.prompt_tokens is not None else None,
-        }
-
     def cost(self, price: Price | None) -> float | None:
         """Return the cost in USD; None if the price or the number of tokens is unknown."""
         if price is None or (self.prompt_tokens is None and self.prompts):
             return None
         return price.of(self.prompt_tokens or 0, self.answer_tokens)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMode:
+    """How a server's answers are read, why not better, and the number of answers by the model that they named."""
+
+    mode: str
+    prefix: str
+    not_better: list[str]
+    models: dict[str, int]
 
 
 class Backend(ABC):
@@ -156,8 +154,8 @@ class Backend(ABC):
         return None
 
     @property
-    def read_mode(self) -> Mapping[str, Any] | None:
-        """Return how answers are read and why not better, as JSON values; None where there is no choice."""
+    def read_mode(self) -> ReadMode | None:
+        """Return how answers are read and why not better; None where there is no choice."""
         return None
 
     @property

@@ -78,16 +78,16 @@ def command(
     spec = spec_of({**given, "ladders": _named_set(ladder_set, given["ladders"])})
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return ExitCode.DONE
-    rows = run(spec, session, console.Console())
+    found = run(spec, session, console.Console())
     if as_json:
-        for row in rows:
+        for row in found.rows():
             console.say_json(row)
     else:
-        console.say_tables(audit_tables(rows))
-        console.say(f"judge: {rows[0]['judge']}")
-        console.say(f"ladders: {rows[0]['ladders']}")
+        console.say_tables(audit_tables(found.figures))
+        console.say(f"judge: {found.judge}")
+        console.say(f"ladders: {found.ladders}")
         console.tell_spent(session.spent())
-    unparsed = any(row["measure"] == "unparsed" and row["value"] for row in rows)
+    unparsed = any(figure.measure == "unparsed" and figure.value for figure in found.figures)
     return ExitCode.INCOMPLETE if unparsed else ExitCode.DONE
 
 
@@ -156,9 +156,9 @@ def audit(
 
     with Call(audit, locals(), table="") as call:
         session = call.session()
-        rows = run(spec_of(call.given), session, Log())
-        for row in rows:
-            if (row["dimension"], row["measure"]) == (ALL, "unparsed") and row["value"]:
-                count = round(row["value"] * row["of"])
-                LOG.warning("%d of %d judgments are unparsed", count, row["of"])
-        return ShownList(rows, audit_tables(rows))
+        found = run(spec_of(call.given), session, Log())
+        for figure in found.figures:
+            if (figure.dimension, figure.measure) == (ALL, "unparsed") and figure.value:
+                count = round(figure.value * figure.of)
+                LOG.warning("%d of %d judgments are unparsed", count, figure.of)
+        return ShownList(found.rows(), audit_tables(found.figures))

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.metered import spent_json
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.data import DataOptions
@@ -90,7 +91,7 @@ def command(
         return ExitCode.DONE
     report = run(spec, session, console.Console())
     if as_json:
-        console.say_json({**report.summary(spec), "spent": session.spent()})
+        console.say_json({**report.summary(spec), "spent": spent_json(session.spent())})
     else:
         for line in report.lines(spec):
             console.notify(line, warns=bool(report.failures or report.uncertified))

@@ -60,7 +60,7 @@ def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> Exi
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --plan
     """
     from refladder.jobs import calibrate, good_share, next_labels
-    from refladder.jobs.calibration_results import Promise
+    from refladder.jobs.promise import promise_of
     from refladder.loaders.labelling import table_of
 
     if given["strict"] and (plan or given["rate"] is not None):
@@ -72,7 +72,7 @@ def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> Exi
         table = table_of(given, threshold)
         rated = good_share.run(good_share.RateSpec(table=table, threshold=threshold), events)
         return _print(rated, as_json=as_json, fails=rated.rate is None)
-    found = {**given, "table": table_of(given), "promise": chosen(Promise, given)}
+    found = {**given, "table": table_of(given), "promise": promise_of(given)}
     if plan:
         labelling = next_labels.run(chosen(next_labels.PlanSpec, found), events)
         return _print(labelling, as_json=as_json, more=_rows_to_label(labelling, given["by"], out))
@@ -82,10 +82,13 @@ def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> Exi
 
 def _check_rate(given: Given) -> None:
     """Refuse what is for a promise beside --rate."""
+    from refladder.jobs.promise import KINDS
+
     if given["plan"]:
         raise UsageError("--plan and --rate are different runs; give one of them")
-    if given["precision"] is not None or given["recall"] is not None:
-        raise UsageError("--rate promises nothing; leave out --precision and --recall")
+    if any(given[kind] is not None for kind in KINDS):
+        kinds = " and ".join(f"--{kind}" for kind in KINDS)
+        raise UsageError(f"--rate promises nothing; leave out {kinds}")
     if given["out"] is not None:
         raise UsageError("--rate prints its result and writes no file; leave out --out")
     if given["by"]:
@@ -169,11 +172,11 @@ def calibrate(
             with path:line or the number of the row.
     """
     from refladder.jobs.calibrate import ThresholdSpec, run
-    from refladder.jobs.calibration_results import Promise
+    from refladder.jobs.promise import promise_of
 
     with Call(calibrate, locals()) as call:
         spec = ThresholdSpec(
-            promise=chosen(Promise, call.given),
+            promise=promise_of(call.given),
             out=None if out is None else output_path(out),
             table=call.labelled(call.given),
         )
@@ -224,12 +227,12 @@ def plan_labels(
         UsageError: an argument is wrong.
         DataError: see `calibrate`; or no row has an id by which its label can be found.
     """
-    from refladder.jobs.calibration_results import Promise
     from refladder.jobs.next_labels import PlanSpec, run
+    from refladder.jobs.promise import promise_of
 
     with Call(plan_labels, locals()) as call:
         spec = PlanSpec(
-            promise=chosen(Promise, call.given),
+            promise=promise_of(call.given),
             out=None if out is None else output_path(out),
             table=call.labelled(call.given),
         )

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import UsageError, redacted
 from refladder.files.frames import KINDS, Frame
+from refladder.files.outputs import RunConfig
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, Collected, format_of
 from refladder.report.log import Log
 from refladder.session import Session
-from refladder.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -95,7 +95,7 @@ class Call(ExitStack):
             raise UsageError("a table in a file is written to another file; give out=PATH")
         return Collected(self.frame.form)
 
-    def config(self) -> dict[str, Any]:
+    def config(self) -> RunConfig:
         """Return the configuration of the call, as a command stores it with its output."""
         from refladder.session import as_backend
 
@@ -103,7 +103,7 @@ class Call(ExitStack):
             name: _plain(as_backend(value) if name == "judge" and callable(value) else value)
             for name, value in self.given.items()
         }
-        return {"command": self.command, "refladder": __version__, "options": redacted(options)}
+        return RunConfig(command=self.command, options=redacted(options))
 
 
 def source_of(table: Any, name: str) -> str:

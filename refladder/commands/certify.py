@@ -6,6 +6,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.metered import spent_json
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
@@ -70,7 +71,11 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
     if as_json:
         judge_check = [asdict(check) for check in events.checks]
         console.say_json(
-            {**json_of(certificate), "judge_check": judge_check, "spent": session.spent()}
+            {
+                **json_of(certificate),
+                "judge_check": judge_check,
+                "spent": spent_json(session.spent()),
+            }
         )
     else:
         print_certificate(certificate)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from refladder.backends.metered import spent_json
 from refladder.commands.options import FOR_BACKENDS, QUIET
 from refladder.errors import ExitCode, redacted
+from refladder.files.outputs import RunConfig
 from refladder.report import progress as reporting
 from refladder.report.rendering import printable, printable_json
 from refladder.report.summary import (
@@ -22,15 +24,15 @@ from refladder.report.summary import (
     summary,
     summary_lines,
 )
-from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
     from rich.console import Console as RichConsole
     from rich.console import ConsoleOptions, RenderableType
 
+    from refladder.backends.metered import SpentCosts
     from refladder.events import Watch
     from refladder.records import JudgeCheck, Progress
     from refladder.report.rendering import PlainTable
@@ -51,7 +53,7 @@ def progress(what: str, watch: Watch | None = None) -> AbstractContextManager[Pr
     return nullcontext() if silent() else reporting.progress(what, watch)
 
 
-def resolved(**changed: Any) -> dict[str, Any]:
+def resolved(**changed: Any) -> RunConfig:
     """Return the configuration of this run, as it is stored with its output: every option with its value."""
     context = click.get_current_context()
     values = {
@@ -60,7 +62,7 @@ def resolved(**changed: Any) -> dict[str, Any]:
     }
     for chosen in context.meta.get(FOR_BACKENDS, {}).values():
         values.update(chosen)
-    return {"command": context.info_name, "refladder": __version__, "options": redacted(values)}
+    return RunConfig(command=context.info_name, options=redacted(values))
 
 
 def console(*, hide: bool = True) -> RichConsole:
@@ -86,7 +88,7 @@ def tell(
     *,
     as_json: bool,
     to_stderr: bool,
-    spent: Sequence[Mapping[str, Any]] = (),
+    spent: Sequence[SpentCosts] = (),
     checks: Sequence[JudgeCheck] | None = None,
 ) -> ExitCode:
     """Print the summary of a scoring run, and what its backends were asked; returns the exit code."""
@@ -94,7 +96,7 @@ def tell(
         from refladder.scoring.judge_check import checks_json
 
         seen = {} if checks is None else checks_json(checks)
-        say_json({**summary(report), **seen, "spent": list(spent)}, err=to_stderr)
+        say_json({**summary(report), **seen, "spent": spent_json(spent)}, err=to_stderr)
     else:
         say_summary(report)
         if not report.rows:
@@ -118,7 +120,7 @@ def say_checks(checks: Sequence[JudgeCheck]) -> None:
     say_lines(warnings)
 
 
-def tell_spent(spent: Sequence[Mapping[str, Any]]) -> None:
+def tell_spent(spent: Sequence[SpentCosts]) -> None:
     """Print on standard error what backends were asked, where more is known than the number of judgments."""
     for line in spent_lines(spent):
         notify(line)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refladder.backends.metered import spent_json
 from refladder.commands import console
 from refladder.commands.options import given_options
 from refladder.errors import ExitCode, UsageError, plural
@@ -163,7 +164,6 @@ def score_many_files(
 
 
 def _tell(report: FilesReport, task: Task, *, as_json: bool) -> ExitCode:
-    spent = [{"backend": task.judge, **report.spent}] if report.spent else []
     # A part may have no file at all.
     empty = report.files > 0 and not report.rows
     counts = {
@@ -178,14 +178,14 @@ def _tell(report: FilesReport, task: Task, *, as_json: bool) -> ExitCode:
             **checks_json(report.checks),
             "out": task.folder,
             "files": counts,
-            "spent": spent,
+            "spent": spent_json(report.spent),
         }
         console.say_json(shown)
     else:
         console.say_summary(report.scores)
         if empty:
             console.say("The files have no rows, so nothing was scored", err=True)
-        console.tell_spent(spent)
+        console.tell_spent(report.spent)
         earlier = f" ({report.reused:,} from earlier runs)" if report.reused else ""
         rows = f"{plural(report.rows, 'row')} = {report.scored:,} scored + {report.unscored:,} unscored"
         console.notify(

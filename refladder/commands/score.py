@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import (
@@ -361,7 +361,7 @@ def score(
         prepared, session = prepare(spec, Log()), call.session()
         if dry_run:
             session.only_estimates = True
-            return session.plan(rehearse(prepared, session.rehearsal()))
+            return asdict(session.plan(rehearse(prepared, session.rehearsal())))
         report = score_rows(prepared, session, Log())
         return _returned(call, table, files, report, prepared.added)
 

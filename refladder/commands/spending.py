@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,11 +18,12 @@ from refladder.report.summary import cost_words
 from refladder.session import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import Self
 
     from refladder.backends.dry_run import Estimate
+    from refladder.backends.metered import Plan
     from refladder.backends.prices import Price
 
 # Kinds that cost nothing if the price table does not name their model.
@@ -61,19 +62,6 @@ class Spending(Session):
         if (context := click.get_current_context(silent=True)) is not None:
             context.call_on_close(self.close)
 
-    def spent(self) -> list[dict[str, Any]]:
-        """Return what each backend was asked, and how its answers are read where there is a choice."""
-        modes = {
-            opened.name: opened.metered.read_mode
-            for opened in self._opened.values()
-            if opened.metered.read_mode is not None
-        }
-        rows = super().spent()
-        for row in rows:
-            if row["backend"] in modes:
-                row["read_mode"] = modes[row["backend"]]
-        return rows
-
     def _price_of(self, name: str) -> Price | None:
         model = name.partition(":")[2] or name
         if self._options.prices is None or (
@@ -92,11 +80,7 @@ class Spending(Session):
         existing = run(self.rehearsal())
         estimates = self.estimates()
         if self._options.dry_run:
-            _print_estimates(
-                [estimate for _, _, estimate in estimates],
-                self.plan(existing or 0),
-                as_json=as_json,
-            )
+            _print_estimates(estimates, self.plan(existing or 0), as_json=as_json)
             return False
         if self.budget is None:
             return True
@@ -118,33 +102,31 @@ class Spending(Session):
 
 
 def _print_estimates(
-    estimates: Sequence[Estimate], plan: Mapping[str, Any], *, as_json: bool
+    estimates: Sequence[tuple[str, Price | None, Estimate]], plan: Plan, *, as_json: bool
 ) -> None:
     if as_json:
-        console.say_json(plan)
+        console.say_json(asdict(plan))
         return
-    existing = plan["kept_judgments"]
-    for row, estimate in zip(plan["backends"], estimates, strict=True):
-        bound = "" if row["exact"] else "at most "
+    for costs, (_, _, estimate) in zip(plan.backends, estimates, strict=True):
         stored = f"{plural(estimate.free - estimate.repeated, 'answer')} from the response store"
         if estimate.repeated:
             stored += f", {estimate.repeated:,} from earlier calls of the run"
-        console.say(f"dry run, {row['backend']}: {bound}{cost_words(row)}; {stored}")
-        for remark in _remarks(row, estimate):
+        console.say(f"dry run, {cost_words(costs)}; {stored}")
+        for remark in _remarks(estimate):
             console.say(f"  {remark}")
-    if existing:
-        console.say(f"dry run: {plural(existing, 'judgment')} reused from earlier runs")
+    if plan.kept_judgments:
+        console.say(f"dry run: {plural(plan.kept_judgments, 'judgment')} reused from earlier runs")
     console.say("nothing was asked")
 
 
-def _remarks(row: Mapping[str, Any], estimate: Estimate) -> Iterator[str]:
+def _remarks(estimate: Estimate) -> Iterator[str]:
     """Yield what else there is to know of the calls of a backend."""
-    if estimate.least < row["calls"] and estimate.least:
+    if 0 < estimate.least < estimate.usage.prompts:
         yield f"at least {plural(estimate.least, 'call')}"
     if estimate.seconds is not None:
         duration = duration_words(estimate.seconds)
         yield f"{'' if estimate.exact else 'at most '}about {duration} at the pace of the stored answers"
-    if row["tokens_from_characters"]:
+    if estimate.guess is not None:
         yield (
             f"the tokenizer is not known: {CHARACTERS} characters count as a token, as in Latin script; other scripts "
             "take more"
@@ -159,7 +141,7 @@ def _remarks(row: Mapping[str, Any], estimate: Estimate) -> Iterator[str]:
             "name no other".format(*estimate.drawn)
         )
     if estimate.through_files:
-        requests = plural(row["calls"], "request")
+        requests = plural(estimate.usage.prompts, "request")
         bound = "" if estimate.exact else "at most "
         yield f"through files: {bound}{requests} to write, but for those that the folder holds"
     if estimate.too_long:

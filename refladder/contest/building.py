@@ -16,13 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refladder.backends.metered import Plan
 from refladder.contest.compete import GENERATED
 from refladder.contest.task_prompt import parse_task_prompt, read_instances
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import read_bytes
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.jobs.inventory import inventory
-from refladder.parsing import parse_json
+from refladder.parsing import parse_as
 from refladder.report.summary import cost_words
 
 if TYPE_CHECKING:
@@ -168,14 +169,10 @@ class Builder:
                 )
             if code != 0:
                 raise DataError(" ".join(_last_lines(err)) or f"the dry run ended with code {code}")
-            estimate = parse_json(read_bytes(out), "dry run", whole_file=True)
-        cost = [
-            f"{row['backend']}: {'' if row['exact'] else 'at most '}{cost_words(row)}"
-            for row in estimate["backends"]
-        ]
+            plan = parse_as(Plan, read_bytes(out), "dry run", "not the plan of a run")
         return {
-            "cost": cost,
-            "kept": estimate["kept_judgments"],
+            "cost": [cost_words(costs) for costs in plan.backends],
+            "kept": plan.kept_judgments,
             "command": shlex.join(["refladder", *arguments]),
         }
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.backends import in_batches, whole
 from refladder.backends.dry_run import DryRunBackend
-from refladder.backends.metered import all_spent
+from refladder.backends.metered import SpentCosts, all_spent, spent_json
 from refladder.contest.criteria import Criterion, criteria_of
 from refladder.contest.task_prompt import (
     TASK,
@@ -36,8 +36,9 @@ from refladder.files.jsonl import (
     write_json,
 )
 from refladder.files.locks import locked_folder
+from refladder.files.outputs import RunConfig
 from refladder.jobs.evaluation_results import RESULTS
-from refladder.parsing import parse_json
+from refladder.parsing import parse_as
 from refladder.prompts import check_folder
 from refladder.records import Context, Generated, NotJudged, Output, Prompt, Sampling
 from refladder.report.results import Shown
@@ -81,15 +82,20 @@ _WHY = parse_task_prompt(
 )
 
 
-def spent_before(folder: Path) -> list[dict[str, object]]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Earlier:
+    """What is read of the run.json of a contest."""
+
+    spent: list[SpentCosts] = field(default_factory=list)
+
+
+def spent_before(folder: Path) -> list[SpentCosts]:
     """Read what the earlier runs of a contest asked its backends; nothing else of their configuration."""
     path = within(folder / RUN)
     if not path.is_file():
         return []
-    run: dict[str, list[dict[str, object]]] = parse_json(
-        read_bytes(path), str(path), whole_file=True
-    )
-    return run.get("spent", [])
+    what, step = "not the record of a contest", "delete it, and run the command again"
+    return parse_as(_Earlier, read_bytes(path), str(path), what, step, extra="ignore").spent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,7 +126,7 @@ class Contest(Shown):
 
     def tables(self) -> list[PlainTable]:
         """Return the standings that the command prints."""
-        return standing_tables([asdict(standing) for standing in self.standings])
+        return standing_tables(self.standings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +147,7 @@ class ContestSpec:
     sampling: Sampling = field(default_factory=Sampling)
     explain: bool = False
     prompts: Path | None = None
-    config: Mapping[str, object] = field(default_factory=dict)
+    config: RunConfig = field(default_factory=RunConfig)
 
 
 def spec_of(given: Given, source: Callable[[set[str]], str], folder: Path) -> ContestSpec:
@@ -184,13 +190,15 @@ class _Kept:
 
     spec: ContestSpec
     session: Session
-    earlier: Sequence[Mapping[str, object]]
+    earlier: Sequence[SpentCosts]
     events: Events
 
     def write(self, **more: str) -> None:
         """Write run.json."""
         spent = all_spent(self.earlier, self.session.spent())
-        write_json(self.spec.folder / RUN, {**self.spec.config, **more, "spent": spent})
+        write_json(
+            self.spec.folder / RUN, {**asdict(self.spec.config), **more, "spent": spent_json(spent)}
+        )
 
     @contextmanager
     def progress(self, what: str) -> Iterator[Progress]:

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections import defaultdict
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,15 +15,16 @@ from refladder.contest.criteria import Criterion
 from refladder.contest.review_data import GRADES, PAIRS, ReviewData, ReviewRow, Text, review_data_of
 from refladder.errors import DataError, RefladderError, UsageError, plural
 from refladder.files.hub import PREFIX
-from refladder.files.jsonl import read_bytes, read_lines, within
+from refladder.files.jsonl import read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
+from refladder.files.outputs import read_record
 from refladder.files.scored_folders import is_scored
 from refladder.files.tables import parse_number, read_rows, table_files
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.loaders.input_rows import Mapped, items
 from refladder.loaders.scored_tables import OVERALL, mapped_columns
-from refladder.parsing import parse_as, parse_json
-from refladder.records import LOSS, RUNG, TIE, WIN, JudgeCheck
+from refladder.parsing import parse_json
+from refladder.records import LOSS, RUNG, TIE, WIN
 from refladder.report.standings import Trial
 from refladder.report.summary import beyond_lines, cost_words
 from refladder.scoring.columns import LOW_MASS, anchor_spread_column, column_names
@@ -118,7 +119,7 @@ def _contest(folder: Path, kinds: _Lines) -> ReviewData:
     row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
     signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
     # Nothing else of the configuration reaches the page: it may hold a key.
-    cost = [f"{usage['backend']}: {cost_words(usage)}" for usage in spent_before(folder)]
+    cost = [cost_words(costs) for costs in spent_before(folder)]
     texts = []
     for line in kinds["text"]:
         row, model = line["row"], line["model"]
@@ -244,18 +245,18 @@ def _scored(
 ) -> ReviewData:
     """Read a scored table: texts with scores and, if the files beside it have them, their verdicts against each rung."""
     config = within(path.with_name(f"{path.name}.run.json"))
-    record = _run_record(config) if config.is_file() else _RunRecord()
+    record = read_record(config)
     columns = mapped_columns(str(path), given)
     mapped = Mapped(columns=columns, context=record.context_id)
     contexts, shown, missing = _texts(path, mapped)
     warned = [f"{plural(missing, 'row')} without a text: not shown."] if missing else []
-    facts, doubts = check_lines(record.judge_check)
+    facts, doubts = check_lines(record.judge_check or [])
     warned += doubts
     warned += [f"{line}." for line in beyond_lines(record.above_top, record.below_bottom)]
-    folder = _folder_of_run(path, record.out)
-    judgments = folder / (record.judgments or f"{path.absolute()}.judgments.jsonl")
+    folder = _folder_of_run(path, record.options.out)
+    judgments = folder / (record.options.judgments or f"{path.absolute()}.judgments.jsonl")
     run, read = _judgments(judgments, allowed, warned)
-    name = record.ladders
+    name = record.options.ladders
     if name is not None and (folder / name).is_dir():
         name = str(folder / name)
     ladders = _ladders(name, run, allowed, warned)
@@ -309,60 +310,11 @@ def _rungs(ladders: LadderSet, contexts: Sequence[str], dimension: str) -> list[
     return [rung.text for ladder in made if ladder is not None for rung in ladder.rungs] or None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _RunRecord:
-    """What the record of `score` says: the options that the page needs, the judge check, and texts beyond the ladders."""
-
-    context_id: str | None = None
-    ladders: str | None = None
-    judgments: str | None = None
-    out: object = None
-    judge_check: Sequence[JudgeCheck] = ()
-    above_top: Mapping[str, int] = field(default_factory=dict)
-    below_bottom: Mapping[str, int] = field(default_factory=dict)
-
-
-def _run_record(config: Path) -> _RunRecord:
-    """Read the record that `score` wrote beside its table."""
-    fields = parse_json(read_bytes(config), str(config), whole_file=True)
-    fields = fields if isinstance(fields, dict) else {}
-    options = fields.get("options")
-    given = options if isinstance(options, dict) else {}
-    texts = {name: given.get(name) for name in ("context_id", "ladders", "judgments")}
-    ends = [fields.get(name, {}) for name in ("above_top", "below_bottom")]
-    columns = given.get("column") or []
-    if (
-        given is not options
-        or not all(isinstance(text, str | None) for text in texts.values())
-        or not all(_are_counts(end) for end in ends)
-        or not isinstance(columns, list)
-        or not all(isinstance(column, str) and "=" in column for column in columns)
-    ):
-        raise DataError(
-            f"{config}: damaged; score the table again, or delete this file if the columns have default names"
-        )
-    checks = parse_as(
-        list[JudgeCheck],
-        json.dumps(fields.get("judge_check") or []),
-        str(config),
-        "not the check of a judge",
-        "score the table again",
-    )
-    above, below = ends
-    return _RunRecord(
-        judge_check=checks, out=given.get("out"), above_top=above, below_bottom=below, **texts
-    )
-
-
-def _are_counts(end: object) -> bool:
-    return isinstance(end, dict) and all(type(count) is int for count in end.values())
-
-
-def _folder_of_run(path: Path, out: object) -> Path:
+def _folder_of_run(path: Path, out: str | None) -> Path:
     """Return the folder that the paths of a run are relative to: where `score` ran, as its output `out` says."""
     whole = path.absolute()
-    parts = Path(out).parts if isinstance(out, str) else ()
-    if parts and not Path(str(out)).is_absolute() and whole.parts[-len(parts) :] == parts:
+    parts = Path(out or "").parts
+    if parts and not Path(*parts).is_absolute() and whole.parts[-len(parts) :] == parts:
         return Path(*whole.parts[: -len(parts)])
     return whole.parent
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError
 from refladder.files.jsonl import read_bytes, write_json
 from refladder.parsing import parse_as
+from refladder.records import JudgeCheck  # noqa: TC001  pydantic reads the annotation
+from refladder.version import __version__
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NEXT_STEP = "name another file, or delete it"
 
@@ -20,35 +24,52 @@ def holds_data(path: str | Path) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
-    """What is read of the run.json of a file, or of a folder of scored files, which has `settings` and no `options`.
+class RunConfig:
+    """The configuration of a run, as it is stored with its output: every option with its value."""
 
-    Options of a command are there as it got them, such as `column`, and those of a call by its parameters.
+    command: str | None = None
+    refladder: str = __version__
+    options: dict[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """What is read of the options of a run; a command has `column` (FIELD=NAME), and a call `columns`."""
+
+    column: list[str] = field(default_factory=list)
+    columns: dict[str, str] | None = None
+    context_id: str | None = None
+    ladders: str | None = None
+    judgments: str | None = None
+    out: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """What is read of the run.json of a file, or of a folder of scored files, which has `settings` for `options`.
+
+    `above_top` and `below_bottom` count the texts beyond the ladders, by dimension.
     """
 
     command: str | None = None
     signature: str | None = None
-    options: dict[str, object] = field(default_factory=dict)
-    settings: dict[str, object] = field(default_factory=dict)
+    options: RunOptions = RunOptions()
+    settings: RunOptions | None = None
     scales: dict[str, tuple[float, float]] | None = None
-    judge_check: object = None
+    judge_check: list[JudgeCheck] | None = None
+    above_top: dict[str, int] = field(default_factory=dict)
+    below_bottom: dict[str, int] = field(default_factory=dict)
 
     @property
     def columns(self) -> dict[str, str]:
         """Return the column of each field that the run was given."""
-        given = self.options or self.settings
-        columns = given.get("columns")
-        if isinstance(columns, Mapping) and columns:
-            return {str(name): str(column) for name, column in columns.items()}
-        named = given.get("column")
-        pairs = map(str, named) if isinstance(named, list) else ()
-        return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+        given = self.settings or self.options
+        return given.columns or dict(pair.split("=", 1) for pair in given.column if "=" in pair)
 
     @property
     def context_id(self) -> str | None:
         """Return the context of all rows, if the run was given one."""
-        context_id = (self.options or self.settings).get("context_id")
-        return None if context_id is None else str(context_id)
+        return (self.settings or self.options).context_id
 
 
 def read_record(path: Path) -> RunRecord:

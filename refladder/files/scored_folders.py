@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.files.folders import open_folder
+from refladder.files.outputs import RunConfig  # noqa: TC001  as below
 from refladder.files.streams import is_url, stamp_of
 from refladder.parsing import adapter
-from refladder.records import Judgment  # noqa: TC001  pydantic reads the annotation
+from refladder.records import JudgeCheck, Judgment  # noqa: TC001  pydantic reads the annotations
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,14 @@ class ScoredFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FolderJudge:
+    """The judge of a folder and its options, without keys."""
+
+    judge: str
+    judge_options: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FolderRun:
     """The content of run.json: `settings` determine the scores, apart from the `judge`, whose `signature` counts.
 
@@ -54,12 +63,12 @@ class FolderRun:
     schema: str = SCHEMA
     signature: str | None = None
     settings: dict[str, Any]
-    judge: dict[str, Any]
+    judge: FolderJudge
     directory: str = "."
     files: list[ScoredFile]
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
-    judge_check: list[dict[str, Any]] | None = None
-    config: dict[str, Any] = field(default_factory=dict)
+    judge_check: list[JudgeCheck] | None = None
+    config: RunConfig | None = None
     rung_judgments: list[Judgment] = field(default_factory=list)
 
 

@@ -235,8 +235,12 @@ def read_twice(source: str, form: str) -> Iterator[str]:
         try:
             yield str(path)
         except (DataError, UsageError) as error:
-            name = "<stdin>" if source == STANDARD else source
-            raise type(error)(str(error).replace(str(path), name)) from error
+            raise type(error)(str(error).replace(str(path), source_name(source))) from error
+
+
+def source_name(source: str) -> str:
+    """Return a path, or the name of standard input in messages."""
+    return "<stdin>" if source == STANDARD else source
 
 
 def parse_number(text: str) -> float | None:
@@ -357,7 +361,7 @@ def _read_file(path: str, form: str) -> Rows:
         samples = read_samples(path)
         rows = (Row(f"{path}:{number}", fields) for number, fields in enumerate(samples, start=1))
         return Rows(rows, list(samples[0]) if samples else [])
-    name = "<stdin>" if path == STANDARD else path
+    name = source_name(path)
     opened = standard_input() if path == STANDARD else open_table(path)
     if form == "csv":
         return _read_csv(name, decoded_lines(opened, name))
@@ -379,7 +383,7 @@ def standard_input() -> IO[bytes]:
     given: Any = sys.stdin.buffer
     stream = given if isinstance(given, io.BufferedReader) else io.BufferedReader(given)
     if stream.peek(len(streams.GZIP))[: len(streams.GZIP)] == streams.GZIP:
-        return streams.limited(stream, "<stdin>", packed=True)
+        return streams.limited(stream, source_name(STANDARD), packed=True)
     return stream
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError, either, option, plural
@@ -261,7 +261,7 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
         if certificate is not None:
             write_certificate(spec.folder, certificate)
         if spec.config is not None:
-            write_json(spec.folder / "run.json", dict(spec.config))
+            write_json(spec.folder / "run.json", asdict(spec.config))
     return BuildReport(
         ladders=len(ladders), failures=tuple(failures), certificate=certificate, anchors=anchors
     )

@@ -12,7 +12,7 @@ import numpy as np
 from refladder.errors import DataError, NoRowsError, UsageError, did_you_mean, option, plural
 from refladder.files.jsonl import is_device, read_record, write_record
 from refladder.files.tables import read_once, read_rows
-from refladder.jobs.calibration_results import Calibration, Promise, Surface
+from refladder.jobs.calibration_results import Calibration, Surface
 from refladder.jobs.good_share import good_shares
 from refladder.loaders.labelling import open_pool
 from refladder.methods.surface import FOLDS, best_surface, measured
@@ -25,11 +25,9 @@ from refladder.statistics.threshold import (
     area_under_curve,
     candidates,
     counted,
-    keeps_all,
     least,
     looks_random,
     lower_bound,
-    naive_candidate,
     strict_bounds,
     strictly_precise,
     unit_sums,
@@ -43,17 +41,13 @@ if TYPE_CHECKING:
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
+    from refladder.jobs.promise import Promise
     from refladder.loaders.labelling import Good, LabelledTable, Pool
     from refladder.statistics.threshold import UnitSums
 
 _TWO = 2
 # The probability below which a thing is not advised.
 _UNLIKELY = 0.05
-
-
-def counts(path: Candidates, levels: IntArray, chosen: BoolArray) -> IntArray:
-    """Count the chosen rows that each candidate keeps; shapes as in `Candidates.counts`."""
-    return path.counts(np.where(chosen, levels, len(path.cutoffs)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,25 +94,20 @@ def _looks(
     """
     condition = None if table.good is None else table.good.text
     labels = sorted((row.digests, str(row.label)) for row in pool.marked)
-    asked: tuple[object, ...] = (
-        promise.precision, promise.recall, promise.sure, condition, pool.unit,
-        *(["strict"] if promise.strict else []),
-    )  # fmt: skip
+    asked = (*promise.look_values, promise.sure, condition, pool.unit)
+    if promise.strict:
+        asked = (*asked, "strict")
     # A look at too few labels is known by its promise alone: more labels do not make another one of it.
-    whole, none = (
-        hashlib.blake2b(repr(each).encode(), digest_size=6).hexdigest()
-        for each in ((*asked, labels), asked)
-    )
+    whole, none = _digest((*asked, labels)), _digest(asked)
+    here = table.by, table.label, scale_of(pool.signature)
     number, others = promise.look, []
-    for look in () if earlier is None else earlier.looks:
-        if (look.column, look.label, scale_of(look.signature)) == (
-            table.by,
-            table.label,
-            scale_of(pool.signature),
-        ):
-            number = look.number + (look.digest not in {whole, none})
-        else:
+    for look in earlier.looks if earlier is not None else ():
+        if (look.column, look.label, scale_of(look.signature)) != here:
             others.append(look)
+        elif look.digest in {whole, none}:
+            number = look.number
+        else:
+            number = look.number + 1
     spent = replace(promise, look=number).could_pass(units)
     this = Look(
         column=table.by,
@@ -128,6 +117,10 @@ def _looks(
         digest=whole if spent else none,
     )
     return (*others, this), spent
+
+
+def _digest(parts: tuple[object, ...]) -> str:
+    return hashlib.blake2b(repr(parts).encode(), digest_size=6).hexdigest()
 
 
 class Sample(NamedTuple):
@@ -157,16 +150,13 @@ def sampled(pool: Pool, table: LabelledTable) -> Sample:
 def calibrate(
     pool: Pool, table: LabelledTable, promise: Promise, earlier: Threshold | None = None
 ) -> Calibration:
-    """Choose the cut-off that keeps the most rows (with a recall: the fewest) under a promise."""
-    if not len(pool.scores):
-        if not pool.unscored:
-            raise NoRowsError(f"{table.source}: no rows, so there is nothing to calibrate")
-        raise DataError(f"no row has a number in {table.by}; score the rows first")
+    """Choose the best cut-off under a promise: with a precision, the one that keeps the most rows."""
+    check_scores(pool, table)
     if not pool.marked or table.label is None or table.good is None:
         raise _without_labels(table)
-    if pool.lowest is not None and promise.recall is not None:
+    if pool.lowest is not None and promise.terms.among is not None:
         raise UsageError(
-            "all labels are of rows above a score, so they cannot show recall; label rows of all scores"
+            f"all labels are of rows above a score, so they cannot show {promise.kind}; label rows of all scores"
         )
     if promise.strict and pool.unit == "row":
         raise UsageError(
@@ -177,11 +167,28 @@ def calibrate(
     path, levels, good, units = sample.path, sample.levels, sample.good, sample.units
     positions, none = pool.labelled[sample.inside], len(path.cutoffs)
     looks, spent = _looks(earlier, pool, table, promise, units)
+    promise = replace(promise, look=looks[-1].number)
+    sums = promise.sums(path, levels, good, units)
+    # The table of candidates is about the rows that they keep, whatever is promised.
+    kept = unit_sums(levels, np.where(good, none, levels), units, none)
+    worth = counted(kept)
+    sure = promise.certainty(promise.look)
+    advice = surface = None
+    if promise.strict:
+        strict, seed = _strict_sums(pool, sample), int(looks[-1].digest, 16)
+        chosen = strictly_precise(*strict, promise.share, sure, seed=seed)
+        lows = strict_bounds(*strict, walk_certainty(sure), seed)
+    else:
+        chosen = int(promise.chosen(sums))
+        lows = lower_bound(worth.bad, worth.rows, walk_certainty(sure), worth.allow)
+        following = replace(promise, look=promise.look + spent)
+        advice = _advice(following, pool, sample, sums, chosen)
+        surface = _surface(pool, sample, promise)
+    steps = _steps(path, kept, worth, lows)
     record = Threshold(
         column=table.by,
         cutoff=None,
-        precision=promise.precision,
-        recall=promise.recall,
+        **promise.shares,
         sure=promise.sure,
         signature=pool.signature,
         label=table.label,
@@ -196,86 +203,75 @@ def calibrate(
         unit=pool.unit,
         looks=looks,
     )
-    promise = replace(promise, look=record.look)
-    above, bad = path.counts(levels), counts(path, levels, ~good)
-    worth = counted(unit_sums(levels, np.where(good, none, levels), units, none))
-    sure = promise.certainty(promise.look)
-    strict = _strict_sums(pool, sample) if promise.strict else None
-    seed = int(record.looks[-1].digest, 16)
-    if strict is None:
-        chosen = int(promise.choose(path, levels, good, units))
-    else:
-        chosen = strictly_precise(*strict, promise.share, sure, seed=seed)
-    if promise.precision is not None:
-        naive = int(naive_candidate(above, bad, promise.share))
-    else:
-        reached = np.flatnonzero(above - bad >= promise.share * good.sum() - 1e-9)
-        naive = int(reached[0]) if good.any() else -1
-    walk = walk_certainty(sure)
-    lows = (
-        lower_bound(worth.bad, worth.rows, walk, worth.allow)
-        if strict is None
-        else strict_bounds(*strict, walk, seed)
-    )
-    steps = _steps(path, above, bad, worth, lows)
-    advice = None if promise.strict else _advice(promise, pool, sample, chosen, record.look + spent)
-    labels_needed = None if advice is None else advice.labels
-    units_needed = None if advice is None else advice.units
-    if chosen >= 0:
-        labels_needed = units_needed = 0
-        kept = steps[chosen]
-        labels, bad_labels = kept.labels_above, kept.bad_above
-        record = replace(
-            record, cutoff=kept.cutoff, labels_above=labels, bad_above=bad_labels, kept=kept.kept
-        )
-    last = promise.precision is not None and chosen == len(steps) - 1
-    labelled_all = pool.lowest is None and bool(sample.inside.all())
-    everything = np.ones(len(pool.scores), np.bool_)
-    rate, powered, more = (
-        good_shares(pool, good, sample.inside, everything, pool.scores)
-        if labelled_all
-        else (None, None, [])
-    )
-    notes = _notes(
+    notes = pool.notes + _notes(
         pool, table.good, good, positions, effective=float(worth.rows[-1]), strict=promise.strict
     )
-    return Calibration(
+    rate = powered = None
+    if pool.lowest is None:
+        everything = np.ones(len(pool.scores), np.bool_)
+        rate, powered, more = good_shares(pool, good, sample.inside, everything, pool.scores)
+        notes += more
+    naive = promise.naive(sums)
+    result = Calibration(
         threshold=record,
         promise=promise,
         spent=spent,
         steps=steps,
-        chosen=chosen if chosen >= 0 else None,
+        chosen=None,
         naive=naive if naive >= 0 else None,
-        lowest=None if advice is None else steps[advice.candidate],
-        labels_needed=labels_needed,
-        units_needed=units_needed,
-        rows_left=None if advice is None else advice.left,
-        possible=chosen >= 0 or (advice is not None and advice.possible),
-        tested_first=last
-        and strict is None
-        and bool(keeps_all(worth.rows, worth.bad, promise.share, sure, worth.allow)),
+        lowest=None,
+        labels_needed=None,
+        units_needed=None,
+        rows_left=None,
+        possible=False,
+        tested_first=not promise.strict and promise.tested_first(sums),
         auc=area_under_curve(pool.scores[positions], good),
-        surface=None if promise.strict else _surface(pool, sample.inside, good, promise),
+        surface=surface,
         rate=rate,
         powered=powered,
         unscored=pool.unscored,
         units=len(np.unique(units)),
-        notes=(*pool.notes, *notes, *more),
+        notes=tuple(notes),
     )
+    if advice is not None:
+        result = replace(
+            result,
+            lowest=steps[advice.candidate],
+            labels_needed=advice.labels,
+            units_needed=advice.units,
+            rows_left=advice.left,
+            possible=advice.possible,
+        )
+    if chosen < 0:
+        return result
+    step = steps[chosen]
+    record = replace(
+        record,
+        cutoff=step.cutoff,
+        labels_above=step.labels_above,
+        bad_above=step.bad_above,
+        kept=step.kept,
+    )
+    return replace(
+        result, threshold=record, chosen=chosen, labels_needed=0, units_needed=0, possible=True
+    )
+
+
+def check_scores(pool: Pool, table: LabelledTable) -> None:
+    """Refuse a table without a row that has a score."""
+    if not len(pool.scores):
+        if not pool.unscored:
+            raise NoRowsError(f"{table.source}: no rows, so there is nothing to calibrate")
+        raise DataError(f"no row has a number in {table.by}; score the rows first")
 
 
 def _strict_sums(pool: Pool, sample: Sample) -> tuple[FloatArray, FloatArray, IntArray]:
     """Return what `strict_bounds` takes: labelled rows of contexts, the bad ones, and the most rows of a context."""
-    path = sample.path
+    path, none = sample.path, len(sample.path.cutoffs)
     number = np.unique(sample.units, return_inverse=True)[1]
-    rows, bad = (
-        path.counts(
-            np.where(
-                number == np.arange(number.max() + 1)[:, np.newaxis], levels, len(path.cutoffs)
-            )
-        )
-        for levels in (sample.levels, np.where(sample.good, len(path.cutoffs), sample.levels))
-    )
+    of_context = number == np.arange(number.max() + 1)[:, np.newaxis]
+    rows = path.counts(np.where(of_context, sample.levels, none))
+    bad = path.counts(np.where(of_context & ~sample.good, sample.levels, none))
     most = [int(np.bincount(pool.units[pool.scores >= cutoff]).max()) for cutoff in path.cutoffs]
     return rows.astype(np.float64), bad.astype(np.float64), np.array(most, dtype=np.int64)
 
@@ -291,22 +287,23 @@ def _without_labels(table: LabelledTable) -> DataError:
     return DataError(f"no scored row has a label in {label}; fill that column for some rows")
 
 
-def _steps(
-    path: Candidates, above: IntArray, bad: IntArray, worth: Counted, lows: FloatArray
-) -> tuple[Step, ...]:
-    return tuple(
-        Step(
-            cutoff=float(path.cutoffs[number]),
-            kept=int(path.rows[number]),
-            kept_share=int(path.rows[number]) / path.total,
-            labels_above=int(above[number]),
-            bad_above=int(bad[number]),
-            counted=float(worth.rows[number]),
-            precision=1 - int(bad[number]) / int(above[number]) if above[number] else None,
-            low=float(lows[number]),
+def _steps(path: Candidates, sums: UnitSums, worth: Counted, lows: FloatArray) -> tuple[Step, ...]:
+    steps = []
+    for number in range(len(path.rows)):
+        kept, above, bad = int(path.rows[number]), int(sums.rows[number]), int(sums.bad[number])
+        steps.append(
+            Step(
+                cutoff=float(path.cutoffs[number]),
+                kept=kept,
+                kept_share=kept / path.total,
+                labels_above=above,
+                bad_above=bad,
+                counted=float(worth.rows[number]),
+                precision=1 - bad / above if above else None,
+                low=float(lows[number]),
+            )
         )
-        for number in range(len(path.rows))
-    )
+    return tuple(steps)
 
 
 class Further(NamedTuple):
@@ -326,7 +323,7 @@ def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArra
     have shape (candidate + 1,).
     """
     of_units, known = np.bincount(pool.units), np.unique(pool.units[pool.labelled])
-    labelled = len(pool.marked) / max(int(of_units[known].sum()), 1) if pool.marked else 0.0
+    labelled = len(pool.marked) / max(int(of_units[known].sum()), 1)
     kept = np.bincount(pool.units[pool.scores >= sample.path.cutoffs[candidate]])
     each = np.maximum(labelled * kept[kept > 0], 1)
     rows, squares = float(each.mean()), float(np.mean(each * each))
@@ -334,8 +331,10 @@ def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArra
     return part * rows, part * part * squares + part * (1 - part) * rows
 
 
-def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int, look: int) -> Further | None:
-    """Return the fewest further labels that would do at a `look` if all are good; None if that is unlikely.
+def _advice(
+    promise: Promise, pool: Pool, sample: Sample, sums: UnitSums, chosen: int
+) -> Further | None:
+    """Return the fewest further labels that would do if all are good; None if that is unlikely.
 
     Cut-offs with enough unlabelled rows come first.
     """
@@ -344,12 +343,14 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int, look: int
     levels = sample.path.levels(pool.scores[unlabelled])
     units = pool.units[unlabelled]
     last = len(sample.path.cutoffs) - 1
-    looser: Sequence[int] = range(chosen + 1, last + 1)
-    if promise.recall is not None:
-        looser = [last] if chosen < 0 else []
+    better: Sequence[int] = []
+    if promise.terms.keeps_most:
+        better = range(chosen + 1, last + 1)
+    elif chosen < 0:
+        better = [last]
     found = []
-    for candidate in looser:
-        needed = _fewest(replace(promise, look=look), pool, sample, candidate, chosen)
+    for candidate in better:
+        needed = _fewest(promise, pool, sample, sums.strictest(candidate + 1), chosen)
         if needed is not None:
             left = levels <= candidate
             possible = needed[0] <= left.sum() and needed[1] <= len(np.unique(units[left]))
@@ -360,20 +361,18 @@ def _advice(promise: Promise, pool: Pool, sample: Sample, chosen: int, look: int
 
 
 def _fewest(
-    promise: Promise, pool: Pool, sample: Sample, candidate: int, chosen: int
+    promise: Promise, pool: Pool, sample: Sample, sums: UnitSums, chosen: int
 ) -> tuple[int, int] | None:
-    """Return the fewest labels and units above a candidate for its look; None if these good labels are unlikely.
+    """Return the fewest labels and units above the last candidate of sums; None if these good labels are unlikely.
 
     Labels of rows above a candidate show nothing about looser ones, which are left out.
     """
-    sums = promise.sums(sample.path, sample.levels, sample.good, sample.units).strictest(
-        candidate + 1
-    )
-    rows, squares = further_units(pool, sample, candidate)
+    rows, squares = further_units(pool, sample, len(sums.rows) - 1)
     worth = counted(sums)
     bad: FloatArray | float = 0.0
-    # Every sum is of all good rows, of which candidates keep as large a part as so far.
-    if promise.recall is not None:
+    of_kept = promise.terms.among is None
+    if not of_kept:
+        # Every sum is of all such rows, of which candidates keep as large a part as so far.
         rows = np.full_like(rows, rows[-1])
         squares = np.full_like(squares, squares[-1])
         bad = sums.bad / np.maximum(sums.rows, 1)
@@ -381,8 +380,8 @@ def _fewest(
     def grown(units: int) -> UnitSums:
         return sums.with_more(units, rows, squares, bad, worth.alike)
 
-    units = least(lambda units: int(promise.chosen(grown(units), promise.look)) > chosen)
-    if promise.recall is None:
+    units = least(lambda units: int(promise.chosen(grown(units))) > chosen)
+    if of_kept:
         have = float(worth.rows[-1])
         fine = have - float(worth.bad[-1])
         # The share of good rows is probably no greater than this.
@@ -397,29 +396,27 @@ def _reached(pool: Pool) -> BoolArray:
     return pool.scores >= (-np.inf if pool.lowest is None else pool.lowest)
 
 
-def _surface(pool: Pool, inside: BoolArray, good: BoolArray, promise: Promise) -> Surface | None:
+def _surface(pool: Pool, sample: Sample, promise: Promise) -> Surface | None:
     """Choose a cut-off by the best surface measure; return None where labelled rows have no text or one context."""
     if not pool.texts or len(np.unique(pool.contexts)) < _TWO:
         return None
     reached = _reached(pool)
-    sample = sorted(
-        (texts.context, texts.output) for texts in pool.sample if reached[texts.position]
-    )
     labelled = [
         (texts.context, texts.output)
-        for texts, used in zip(pool.texts, inside, strict=True)
+        for texts, used in zip(pool.texts, sample.inside, strict=True)
         if used
     ]
-    values = measured(labelled + sample)
-    folds = pool.contexts[inside] % FOLDS
-    scores, others, name = best_surface(
-        values[: len(labelled)], good, folds, values[len(labelled) :]
-    )
-    path = candidates(others, len(labelled))
-    units = pool.units[pool.labelled[inside]]
-    chosen = int(promise.choose(path, path.levels(scores), good, units))
-    share = int(path.rows[chosen]) / path.total * float(reached.mean()) if chosen >= 0 else None
-    return Surface(measure=name, kept_share=share, auc=area_under_curve(scores, good))
+    others = [(texts.context, texts.output) for texts in pool.sample if reached[texts.position]]
+    values = measured(labelled + sorted(others))
+    of_labelled, of_others = values[: len(labelled)], values[len(labelled) :]
+    folds = pool.contexts[sample.inside] % FOLDS
+    scores, everywhere, name = best_surface(of_labelled, sample.good, folds, of_others)
+    path = candidates(everywhere, len(labelled))
+    sums = promise.sums(path, path.levels(scores), sample.good, sample.units)
+    chosen, share = int(promise.chosen(sums)), None
+    if chosen >= 0:
+        share = int(path.rows[chosen]) / path.total * float(reached.mean())
+    return Surface(measure=name, kept_share=share, auc=area_under_curve(scores, sample.good))
 
 
 def _notes(

@@ -1,4 +1,4 @@
-"""What `calibrate` promises and returns, and the sentences that it prints."""
+"""What `calibrate` returns, and the sentences that it prints."""
 
 from __future__ import annotations
 
@@ -6,114 +6,19 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from refladder.errors import UsageError, option, plural
+from refladder.errors import option, plural
 from refladder.report.promise_tables import rate_words, steps_table
 from refladder.report.results import Shown
-from refladder.statistics.threshold import (
-    EXACT,
-    LEAST_UNITS,
-    MID_P,
-    STRICT_DRAWS,
-    Allowance,
-    certainty,
-    check_promise,
-    counted,
-    passes,
-    surely_complete,
-    surely_precise,
-    unit_sums,
-    walk_certainty,
-)
+from refladder.statistics.threshold import walk_certainty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from refladder.arrays import BoolArray, IntArray
+    from refladder.jobs.promise import Promise
     from refladder.records import Threshold
     from refladder.report.promise_tables import Step
     from refladder.report.rendering import PlainTable
     from refladder.statistics.rate import Rate
-    from refladder.statistics.threshold import Candidates, UnitSums
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
-    """A promised precision or recall with probability `sure`; `look` counts looks.
-
-    A `strict` precision also holds where a rare kind of context, which the labels may not have, is wholly bad.
-    """
-
-    precision: float | None = None
-    recall: float | None = None
-    sure: float = 0.9
-    look: int = 1
-    strict: bool = False
-
-    def __post_init__(self) -> None:
-        precision = option("precision")
-        if (self.precision is None) == (self.recall is None):
-            raise UsageError(
-                f"give what to promise: either {precision} or {option('recall')}, such as {precision} 0.9"
-            )
-        check_promise(self.share, self.sure)
-        if self.strict and self.recall is not None:
-            raise UsageError(
-                f"{option('strict')} is about {precision}; leave out {option('recall')}"
-            )
-
-    @property
-    def share(self) -> float:
-        """Return the promised precision or recall."""
-        return float(self.recall if self.precision is None else self.precision)  # type: ignore[arg-type]
-
-    def certainty(self, look: int) -> float:
-        """Return the certainty that a look must reach."""
-        return certainty(self.sure, look)
-
-    def choose(
-        self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray
-    ) -> IntArray:
-        """Return the promised candidate of each sample of labels, or -1; the arrays have shape (..., labels)."""
-        return self.chosen(self.sums(path, levels, good, units), self.look)
-
-    def sums(
-        self, path: Candidates, levels: IntArray, good: BoolArray, units: IntArray
-    ) -> UnitSums:
-        """Return the sums for `chosen`; with a recall they count good rows, and `bad` counts those that are kept."""
-        none = len(path.cutoffs)
-        if self.recall is not None:
-            return unit_sums(np.where(good, 0, none), np.where(good, levels, none), units, none)
-        return unit_sums(levels, np.where(good, none, levels), units, none)
-
-    def could_pass(self, units: IntArray) -> bool:
-        """Return whether labels of these units, shape (labels,), could make the promise if they were the best ones.
-
-        They could not if they are too few for independent ones that are all good, or of too few units. That looks at no
-        label, so nothing of 1 - sure is spent.
-        """
-        sure = self.certainty(self.look)
-        if self.recall is None:
-            sure = walk_certainty(sure)
-        number = len(np.unique(units))
-        if self.strict:
-            # Five standard errors more, because the p-value is an estimate from draws.
-            return bool(self.share**number <= 1 - sure + 5 * math.sqrt((1 - sure) / STRICT_DRAWS))
-        several = number < len(units)
-        allow = Allowance(math.inf, MID_P) if several else EXACT
-        return bool(passes(0, len(units), self.share, sure, allow)) and not (
-            several and number < LEAST_UNITS
-        )
-
-    def chosen(self, sums: UnitSums, look: int) -> IntArray:
-        """Return the candidate that is promised at a look, or -1."""
-        sure = self.certainty(look)
-        if self.recall is not None:
-            worth = counted(sums.exchanged())
-            return surely_complete(worth.bad, worth.rows, self.share, sure, worth.allow)
-        worth = counted(sums)
-        return surely_precise(worth.rows, worth.bad, self.share, sure, worth.allow)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,34 +78,27 @@ class Calibration(Shown):
 
     @property
     def surface_suffices(self) -> bool:
-        """Return whether the surface measure can make the promise, and keeps no less (with a recall: no more)."""
+        """Return whether the surface measure can make the promise, and its cut-off is no worse."""
         if self.surface is None or self.surface.kept_share is None:
             return False
         kept = self.threshold.kept / self.threshold.rows
-        if self.promise.recall is None:
+        if self.promise.terms.keeps_most:
             return self.surface.kept_share >= kept
         return self.refused or self.surface.kept_share <= kept
 
     def tables(self) -> list[PlainTable]:
         """Return the table of the candidates."""
-        column, precision = self.threshold.column, self.threshold.precision
-        return [steps_table(column, self.steps, self.chosen, self.naive, precision)]
+        record = self.threshold
+        return [steps_table(record.column, self.steps, self.chosen, self.naive, record.precision)]
 
     def lines(self) -> list[str]:
         """Return the sentences under the table, with the promise or the refusal as the last."""
         promise, record = self.promise, self.threshold
+        wanted, promised = promise.terms.wanted, promise.terms.promised.format(share=promise.share)
         if record.cutoff is None:
-            share = "of the good rows" if promise.recall is not None else "precision"
-            refusal = f"Refused: no cut-off reaches {promise.share:g} {share} with certainty {promise.sure:g}."
+            refusal = f"Refused: no cut-off reaches {promise.share:g} {wanted} with certainty {promise.sure:g}."
             advice = _strict_advice(self) if promise.strict else _advice(self)
             return [*_sentences(self), f"{refusal} {advice}"]
-        if promise.recall is not None:
-            promised = f"at least {promise.share:g} of the good rows are kept."
-        else:
-            promised = (
-                f"at least {promise.share:g} of the rows kept are good. {promise.share:g} is a lower bound: the "
-                "labels that chose the cut-off cannot also give its rate."
-            )
         cutoff = f"Promise: {record.column} >= {record.cutoff:.6g}."
         return [*_sentences(self), f"{cutoff} With probability {promise.sure:g}, {promised}"]
 
@@ -227,8 +125,7 @@ class Calibration(Shown):
             "look": record.look,
             "spent": self.spent,
             "lowest_candidate": None if self.lowest is None else self.lowest.cutoff,
-            "precision": record.precision,
-            "recall": record.recall,
+            **self.promise.shares,
             "sure": record.sure,
             "strict": self.promise.strict,
             "naive": naive,
@@ -261,11 +158,10 @@ def _sentences(result: Calibration) -> Iterator[str]:
             f"Look {promise.look} has a probability of {this:.3g} to be wrong."
         )
     if record.cutoff is not None:
-        yield (
-            f"kept: {plural(record.kept, 'row')} "
-            f"({record.kept / record.rows:.1%}); {plural(record.labels_above, 'label')} there, {record.bad_above:,} bad"
-            f"{'; all rows passed the test that comes first' if result.tested_first else ''}"
-        )
+        kept = f"kept: {plural(record.kept, 'row')} ({record.kept / record.rows:.1%})"
+        labels = f"{plural(record.labels_above, 'label')} there, {record.bad_above:,} bad"
+        first = "; all rows passed the test that comes first" if result.tested_first else ""
+        yield f"{kept}; {labels}{first}"
     if result.naive is None:
         yield "without a promise: no cut-off reaches this on the labels"
     else:
@@ -274,13 +170,14 @@ def _sentences(result: Calibration) -> Iterator[str]:
             f"without a promise: {record.column} >= {step.cutoff:.6g} would keep {step.kept_share:.1%} (no "
             "allowance for chance)"
         )
-    yield f"AUC: {'not known, all labels are equal' if result.auc is None else f'{result.auc:.3f}'}"
+    auc = "not known, all labels are equal" if result.auc is None else f"{result.auc:.3f}"
+    yield f"AUC: {auc}"
     if surface is None and not promise.strict:
         yield "baseline without a judge: none (it needs the texts of the labelled rows, of two contexts)"
     elif surface is not None:
-        keeps = (
-            "no cut-off found" if surface.kept_share is None else f"keeps {surface.kept_share:.1%}"
-        )
+        keeps = "no cut-off found"
+        if surface.kept_share is not None:
+            keeps = f"keeps {surface.kept_share:.1%}"
         auc = "" if surface.auc is None else f"AUC {surface.auc:.3f}, "
         yield f"baseline without a judge ({surface.measure}): {auc}{keeps}"
         if result.surface_suffices:
@@ -307,29 +204,28 @@ def _strict_advice(result: Calibration) -> str:
 
 def _advice(result: Calibration) -> str:
     """Return what could change a refusal."""
-    promise, step, more = result.promise, result.lowest, result.labels_needed
+    among, step, more = result.promise.terms.among, result.lowest, result.labels_needed
     if step is None or more is None or result.units_needed is None:
         return (
             "More labels are unlikely to change this, because too many are bad. Promise less, or use a judge that "
             "separates good rows from bad ones better."
         )
-    units = ""
+    units = where = ""
     if 2 * result.units_needed <= more:
         units = f", of {plural(result.units_needed, 'context')} with as many labelled rows each"
-    where = (
-        f" with {result.threshold.column} >= {step.cutoff:.6g}" if promise.recall is None else ""
-    )
+    if among is None:
+        where = f" with {result.threshold.column} >= {step.cutoff:.6g}"
     if not result.possible:
+        needed = plural(more, f"more {among or 'good'} label")
+        comma = "," if units else ""
         return (
-            f"Score more rows first: at least {plural(more, 'more good label')} of rows{where}{units}"
-            f"{',' if units else ''} are needed, and {plural(result.rows_left or 0, 'row')} there have no label."
+            f"Score more rows first: at least {needed} of rows{where}{units}{comma} are needed, and "
+            f"{plural(result.rows_left or 0, 'row')} there have no label."
         )
-    if promise.recall is not None:
-        return f"Label more rows{units}, of which at least {more:,} must be good."
+    if among is not None:
+        return f"Label more rows{units}, of which at least {more:,} must be {among}."
     must = "it must be good" if more == 1 else "all must be good"
-    so_far = (
-        f" So far {step.bad_above} of {step.labels_above} labels there are bad."
-        if step.bad_above
-        else ""
-    )
-    return f"Label at least {plural(more, 'more row')}{where}{units}; {must}.{so_far}"
+    advice = f"Label at least {plural(more, 'more row')}{where}{units}; {must}."
+    if step.bad_above:
+        advice += f" So far {step.bad_above} of {step.labels_above} labels there are bad."
+    return advice

@@ -16,6 +16,7 @@ from refladder.errors import UnknownNameError, UsageError, column_option, either
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
+from refladder.files.outputs import RunConfig
 from refladder.jobs.evaluation_results import Evaluation, Evaluations, write_evaluation
 from refladder.jobs.recorded_judgments import check_recorded, default_method, recorded_files
 from refladder.jobs.score import with_anchors
@@ -135,7 +136,7 @@ class EvaluateSpec:
     settings: MethodSettings = field(default_factory=MethodSettings)
     protocol: Protocol = field(default_factory=Protocol)
     dimensions_named: bool = False
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
         if self.score_columns and not self.scores:
@@ -152,7 +153,7 @@ def spec_of(
     *,
     settings: MethodSettings,
     protocol: Protocol,
-    config: Mapping[str, Any],
+    config: RunConfig,
 ) -> EvaluateSpec:
     """Return the settings of a run on these data, which are read; `named` is what the user named."""
     mode_of(settings.answers).check_settings(settings.scoring)
@@ -412,12 +413,13 @@ def _judge(spec: EvaluateSpec, session: Session) -> OpenJudge:
 
 def _config(spec: EvaluateSpec, number: int, work: Path, evaluation: Evaluation) -> dict[str, Any]:
     """Return what run.json holds of one of the benchmarks: its own name, source, set and folder."""
-    options = dict(spec.config.get("options", {}))
+    options = dict(spec.config.options)
     for key in ("benchmark", "source", "ladders"):
         if isinstance(values := options.get(key), list | tuple):
             options[key] = values[number % len(values)] if values else None
     checks = [asdict(check) for check in evaluation.checks] or None
-    return {**spec.config, "options": {**options, "work": str(work)}, "judge_check": checks}
+    config = replace(spec.config, options={**options, "work": str(work)})
+    return {**asdict(config), "judge_check": checks}
 
 
 def check_evaluation(

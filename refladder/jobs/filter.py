@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -15,7 +15,6 @@ import numpy as np
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import read_record
 from refladder.files.tables import (
-    STANDARD,
     Row,
     format_of,
     meant_number,
@@ -23,6 +22,7 @@ from refladder.files.tables import (
     parse_number,
     read_rows,
     read_twice,
+    source_name,
 )
 from refladder.jobs.input_table import table_sink
 from refladder.jobs.link import open_link
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 KEEP, DROP = "keep", "drop"
 _PERCENT = 100
+_REVISED = "the {} is of an earlier revision of the ladders; `build --add` changed none of those, so it still holds"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +92,18 @@ class Condition(Filtering):
     @property
     def scores(self) -> list[str]:
         """Return the columns whose numbers are compared, each once."""
-        by = [self.by] if self.by and self.link is None else []
-        return list(dict.fromkeys([*self.min, *self.max, *by]))
+        columns = dict.fromkeys([*self.min, *self.max])
+        if self.by and self.link is None:
+            columns[self.by] = None
+        return list(columns)
 
     @property
     def needed(self) -> set[str]:
         """Return every column that `run` reads, once `by` is known: groups and signature too."""
-        return {*self.scores, "signature", *([self.per] if self.per else [])}
+        needed = {*self.scores, "signature"}
+        if self.per:
+            needed.add(self.per)
+        return needed
 
 
 def read_threshold(threshold: Path | Threshold) -> Threshold:
@@ -133,13 +139,20 @@ def condition_of(asked: Filtering) -> Condition:
     """Return the condition of a threshold, or that of the other settings."""
     low, up, top, best, per, mix = map(option, ("min", "max", "top", "best", "per", "mix"))
     columns = Mapped(columns=asked.columns).columns
-    numbers = asked.min or asked.max or asked.top is not None or asked.best is not None
+    selects = asked.top is not None or asked.best is not None
     if asked.threshold is None:
         given = {each.name: getattr(asked, each.name) for each in fields(asked)}
         if asked.per is not None:
             given["per"] = columns.get(asked.per, asked.per)
         condition = Condition(**given)
-    elif numbers or (asked.by and asked.link is None) or asked.per or asked.mix:
+    elif (
+        asked.min
+        or asked.max
+        or selects
+        or (asked.by and asked.link is None)
+        or asked.per
+        or asked.mix
+    ):
         raise UsageError(
             f"{option('threshold')} cannot be combined with other conditions; leave out {low}, {up}, {top}, {best}, "
             f"{per}, {option('by')} and {mix}"
@@ -147,7 +160,7 @@ def condition_of(asked: Filtering) -> Condition:
     else:
         others = {name: getattr(asked, name) for name in ("link", "by", "rejected", "unscored")}
         condition = replace(promised_condition(asked.threshold), **others)
-    if asked.link is not None and (asked.mix or asked.top is not None or asked.best is not None):
+    if asked.link is not None and (asked.mix or selects):
         raise UsageError(
             f"{option('link')} maps scores for {low}, {up} and {option('threshold')}; leave out {mix}, {top} and {best}"
         )
@@ -188,18 +201,22 @@ class FilterReport:
             rows = plural(self.uncertain, "row")
             lines.append(f"uncertain: {rows} (another decision at an end of the link's interval)")
         if self.rows and not self.passed:
-            ranges = [
-                "{} is between {:g} and {:g}".format(column, *self.ranges[column])
-                if column in self.ranges
-                else f"{column} holds no number"
-                for column in self.columns
-            ]
-            lines.append(f"no row passes: {', '.join(ranges)}")
+            lines.append(f"no row passes: {', '.join(map(self._range_of, self.columns))}")
         return lines
+
+    def _range_of(self, column: str) -> str:
+        if column not in self.ranges:
+            return f"{column} holds no number"
+        low, high = self.ranges[column]
+        return f"{column} is between {low:g} and {high:g}"
 
 
 class _Thresholds:
-    """Tests rows: True for one that passes, None for one without a score. Records the range of each column."""
+    """Tests rows: True for one that passes, None for one without a score. Records the range of each column.
+
+    `revised` says whether a row has a later revision of the threshold's ladders, and `uncertain` is the number of rows
+    whose decision is another at an end of the interval of the link.
+    """
 
     def __init__(self, condition: Condition, linker: Linker | None = None) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
@@ -211,9 +228,7 @@ class _Thresholds:
         self._check_scale = one_scale(self._columns, mix=condition.mix)
         self._promise = condition.promise
         self._linker = linker
-        # Whether a row has a later revision of the threshold's ladders.
         self.revised = False
-        # Rows whose decision is another at an end of the interval of the link.
         self.uncertain = 0
 
     def __call__(self, row: Row) -> bool | None:
@@ -229,6 +244,20 @@ class _Thresholds:
         else:
             self._check_scale(row)
         return all(holds(known[column], bound) for column, holds, bound in self._tests)
+
+    def describe(self, report: FilterReport) -> None:
+        """Add the ranges, the uncertain rows and notes on the promise and the link to a report."""
+        report.ranges = self.ranges
+        if self.revised:
+            report.notes.append(_REVISED.format("threshold"))
+        if self._linker is not None and self._linker.revised:
+            report.notes.append(_REVISED.format("link"))
+        if self._linker is not None and self._linker.has_intervals:
+            report.uncertain = self.uncertain
+        elif self._linker is not None:
+            report.notes.append(
+                "the link was made from too few texts for an interval, so no row counts as uncertain"
+            )
 
     def _known(self, row: Row) -> dict[str, float]:
         """Return the columns of a row that have a number, and widen their ranges."""
@@ -254,12 +283,9 @@ class _Thresholds:
         for column, score in known.items():
             value, *ends = linker.value(column, score, row.where)
             mapped[column] = value
-            uncertain |= any(
-                holds(value, bound) != holds(end, bound)
-                for name, holds, bound in self._tests
-                for end in ends
-                if name == column
-            )
+            for name, holds, bound in self._tests:
+                if name == column:
+                    uncertain |= any(holds(end, bound) != holds(value, bound) for end in ends)
         self.uncertain += uncertain
         return mapped
 
@@ -279,12 +305,12 @@ def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
             if condition.per is not None:
                 groups.append(group_of.setdefault(_group(row, condition.per), len(group_of)))
     if condition.best is not None:
-        # Stable: rows of equal values keep their order.
+        # The sort is stable, so rows of equal values keep their order.
         order = np.lexsort((-np.asarray(values), np.asarray(groups)))
         grouped = np.asarray(groups, dtype=np.int64)[order]
         rank = np.arange(len(order)) - np.searchsorted(grouped, grouped)
         return {numbers[index] for index in order[rank < condition.best].tolist()}
-    # The decimal that was given: as floats, 0.1 * 30 is a little over 3.
+    # The fraction is the decimal that was given, because 0.1 * 30 as floats is a little over 3.
     wanted = math.ceil(Fraction(str(condition.top)) * len(values))
     best = np.argsort(-np.asarray(values), kind="stable")[:wanted]
     return {numbers[index] for index in best.tolist()}
@@ -292,9 +318,8 @@ def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
 
 def _group(row: Row, column: str) -> str:
     if column not in row.fields:
-        raise DataError(
-            f"{row.where}: no column {column!r} to group by; Columns: {', '.join(map(str, row.fields)) or 'none'}"
-        )
+        columns = ", ".join(map(str, row.fields)) or "none"
+        raise DataError(f"{row.where}: no column {column!r} to group by; Columns: {columns}")
     return repr(without_number(row.fields[column]))
 
 
@@ -305,26 +330,25 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
     """
     condition = condition_of(asked)
     linker = None if asked.link is None else open_link(asked.link)
-    condition = condition if linker is None else _of_link(condition, linker)
+    if linker is not None:
+        condition = _of_link(condition, linker)
     source, form = tables.source, format_of(tables.source, tables.given)
     selects = condition.top is not None or condition.best is not None
-    named = "<stdin>" if source == STANDARD else source
+    named = source_name(source)
     with ExitStack() as stack:
-        source = stack.enter_context(read_twice(source, form) if selects else nullcontext(source))
+        if selects:
+            source = stack.enter_context(read_twice(source, form))
         if condition.best is not None and condition.by is None:
-            condition = replace(
-                condition, by=score_column(named, read_rows(source, form).columns())
-            )
+            by = score_column(named, read_rows(source, form).columns())
+            condition = replace(condition, by=by)
         rows = read_rows(source, form)
         stack.callback(rows.close)
-        columns = rows.columns()
-        if condition.per is not None and condition.per not in (columns or ()):
-            condition = replace(
-                condition, per=mapped_columns(named).get(condition.per, condition.per)
-            )
+        columns, mapped = rows.columns() or (), mapped_columns(named)
+        if condition.per in mapped and condition.per not in columns:
+            condition = replace(condition, per=mapped[condition.per])
         best = _best_rows(source, form, condition) if selects else None
 
-        renamed = [f"{field}={name}" for field, name in mapped_columns(named).items()]
+        renamed = [f"{field}={name}" for field, name in mapped.items()]
         record = {"command": "filter", "options": {"column": renamed}}
 
         def sink(path: str) -> Write:
@@ -348,18 +372,7 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
             else:
                 report.rejected += 1
                 failed(row)
-    report.ranges = passes.ranges
-    report.uncertain = passes.uncertain if linker is not None and linker.has_intervals else None
-    revised = {"threshold": passes.revised, "link": linker is not None and linker.revised}
-    report.notes = [
-        f"the {name} is of an earlier revision of the ladders; `build --add` changed none of those, so it still holds"
-        for name, is_later in revised.items()
-        if is_later
-    ]
-    if linker is not None and not linker.has_intervals:
-        report.notes.append(
-            "the link was made from too few texts for an interval, so no row counts as uncertain"
-        )
+    passes.describe(report)
     report.rows = report.passed + report.rejected + report.unscored
     return report
 
@@ -376,12 +389,12 @@ def _of_link(condition: Condition, linker: Linker) -> Condition:
     column = condition.by or linked.column
     if column != linked.column:
         linker.rename(linked.column, column)
-    names = {linked.to_column: column, linked.column: column}
-    bounds = [
-        {names.get(name, name): bound for name, bound in given.items()}
-        for given in (condition.min, condition.max)
-    ]
-    return replace(condition, min=bounds[0], max=bounds[1])
+
+    def renamed(bounds: Mapping[str, float]) -> dict[str, float]:
+        names = {linked.to_column: column, linked.column: column}
+        return {names.get(name, name): bound for name, bound in bounds.items()}
+
+    return replace(condition, min=renamed(condition.min), max=renamed(condition.max))
 
 
 def _drop(_row: Row, _values: Mapping[str, object] | None = None, /) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray
 
-    # The scores of a system in each context; None for a row without a score.
+    # A system has scores in each context; that of a row without a score is None.
     Scores: TypeAlias = Mapping[str, Sequence[float | None]]
 
 
@@ -38,13 +40,10 @@ def low_end_of(tables: Sequence[str], column: str, scores: Collection[Scores]) -
     ends = [scale[column][0] for scale in scales if column in scale]
     if ends:
         return LowEnd(min(ends), "the low end of the scale")
-    numbers = [
-        value
-        for contexts in scores
-        for values in contexts.values()
-        for value in values
-        if value is not None
-    ]
+    numbers: list[float] = []
+    for contexts in scores:
+        for values in contexts.values():
+            numbers += [value for value in values if value is not None]
     return LowEnd(min(numbers, default=None), "the lowest score in the tables")
 
 
@@ -56,12 +55,19 @@ def context_means(
     With `unscored`, rows without a score and contexts without a row count as this number.
     """
     means = np.full(len(contexts), np.nan)
-    for number_of, context in enumerate(contexts):
-        values = [unscored if value is None else value for value in scores.get(context) or (None,)]
-        known = [value for value in values if value is not None]
+    for place, context in enumerate(contexts):
+        rows = _rows_of(scores, context)
+        known = [value for value in rows if value is not None]
+        if unscored is not None:
+            known += [unscored] * rows.count(None)
         if known:
-            means[number_of] = math.fsum(known) / len(known)
+            means[place] = math.fsum(known) / len(known)
     return means
+
+
+def _rows_of(scores: Scores, context: str) -> Sequence[float | None]:
+    """Return the scores of the rows of a context; a context without a row has one without a score."""
+    return scores.get(context) or (None,)
 
 
 def corrected(p_values: Sequence[float | None]) -> list[float | None]:
@@ -82,32 +88,30 @@ def worst_cases(
 
     `compared` has the pairs as they are, and `system` is that of the gate, if there is one.
     """
-    found: list[tuple[MeanDifference, int, int]] = []
+    cases = []
+    p_values = []
     for names, as_before in compared:
-        first, second = (scores[name] for name in names)
+        first, second = scores[names[0]], scores[names[1]]
         contexts = sorted({*first, *second})
-        unscored = _unscored(first, contexts), _unscored(second, contexts)
-        difference = as_before
-        if any(unscored):
-            values = [context_means(each, contexts, low) for each in (first, second)]
-            difference = mean_difference(values[0], values[1], seed=seed)
-        found.append((difference, *unscored))
-    p_values = [
-        difference.p if system is None or system in names else None
-        for (names, _), (difference, _, _) in zip(compared, found, strict=True)
-    ]
-    return [
-        WorstCase(
-            difference=difference.difference,
-            low=difference.low,
-            high=difference.high,
-            p=difference.p,
-            p_holm=p_holm,
-            unscored_first=first,
-            unscored_second=second,
+        unscored_first, unscored_second = _unscored(first, contexts), _unscored(second, contexts)
+        found = as_before
+        if unscored_first or unscored_second:
+            means = context_means(first, contexts, low), context_means(second, contexts, low)
+            found = mean_difference(*means, seed=seed)
+        p_values.append(found.p if system is None or system in names else None)
+        cases.append(
+            WorstCase(
+                difference=found.difference,
+                low=found.low,
+                high=found.high,
+                p=found.p,
+                p_holm=None,
+                unscored_first=unscored_first,
+                unscored_second=unscored_second,
+            )
         )
-        for (difference, first, second), p_holm in zip(found, corrected(p_values), strict=True)
-    ]
+    p_holm = corrected(p_values)
+    return [replace(case, p_holm=p) for case, p in zip(cases, p_holm, strict=True)]
 
 
 def decide(
@@ -125,42 +129,42 @@ def decide(
     more = holm(sign_test(lacking[:, 0], lacking.sum(axis=1)).tolist())
     # With fewer contexts, not even a difference in every one of them is significant in a two-sided test.
     needed = math.floor(math.log2(len(own) / SIGNIFICANT)) + 2
-    reasons: dict[int, list[str]] = {condition: [] for condition in (1, 2, 3)}
+    # A reason and the number of the test that it is of; the first test with a reason decides.
+    reasons: list[tuple[int, str]] = []
     p_values = corrected([pair.p for pair in own])
     for pair, other, p, lacks, p_more in zip(own, others, p_values, lacking, more, strict=True):
         sign = 1 if pair.first == system else -1
         worse = f"{system} is significantly worse than {other}"
         if _is_worse(p, pair.difference, sign):
-            reasons[1].append(
-                f"{worse} on the {pair.contexts:,} contexts that both score (p {number(p, 4)})"
-            )
+            both = f"on the {pair.contexts:,} contexts that both score (p {number(p, 4)})"
+            reasons.append((1, f"{worse} {both}"))
         worst = pair.worst_case
         if worst is None:
             continue
-        unscored = (worst.unscored_first, worst.unscored_second)[::sign]
-        counts = f"{unscored[0]:,} of {system} and {unscored[1]:,} of {other}"
-        see = (
-            f"to see them: refladder filter SCORED --min {by}=0 --unscored FILE"
-            if any(unscored)
-            else ""
-        )
+        ours, theirs = worst.unscored_first, worst.unscored_second
+        if sign < 0:
+            ours, theirs = theirs, ours
+        counts = f"{ours:,} of {system} and {theirs:,} of {other}"
+        see = rows = ""
+        if ours or theirs:
+            see = f"; to see them: refladder filter SCORED --min {by}=0 --unscored FILE"
+            rows = f"; rows without a score: {counts}{see}"
         if _is_worse(worst.p_holm, worst.difference, sign):
-            reasons[2].append(
-                f"{worse} (p {number(worst.p_holm, 4)}) if rows without a score ({counts}) count as {low.value:g}, "
-                f"{low.meaning}; {see}"
-            )
-        see = f"; rows without a score: {counts}; {see}" if see else ""
+            as_low = f"if rows without a score ({counts}) count as {low.value:g}, {low.meaning}"
+            reasons.append((2, f"{worse} (p {number(worst.p_holm, 4)}) {as_low}{see}"))
         if p_more < SIGNIFICANT:
-            reasons[3].append(
+            lacking_more = (
                 f"{system} lacks a score in significantly more contexts than {other}: {lacks[0]:,} have one of {other} "
-                f"only, and {lacks[1]:,} of {system} only (p {number(p_more, 4)}){see}"
+                f"only, and {lacks[1]:,} of {system} only (p {number(p_more, 4)}){rows}"
             )
+            reasons.append((3, lacking_more))
         elif pair.contexts < needed:
-            reasons[3].append(
+            too_few = (
                 f"{system} cannot be compared with {other}: {plural(pair.contexts, 'context')} with a score of both, and "
-                f"at least {needed} are needed{see}"
+                f"at least {needed} are needed{rows}"
             )
-    reason = next((texts[0] for texts in reasons.values() if texts), None)
+            reasons.append((3, too_few))
+    _, reason = min(reasons, key=itemgetter(0), default=(0, None))
     return Gate(system=system, worse=reason is not None, reason=reason)
 
 
@@ -170,7 +174,7 @@ def _is_worse(p: float | None, difference: float | None, sign: int) -> bool:
 
 def _unscored(scores: Scores, contexts: Sequence[str]) -> int:
     """Count rows without a score; a context without a row counts as one."""
-    return sum(list(scores.get(context) or (None,)).count(None) for context in contexts)
+    return sum(_rows_of(scores, context).count(None) for context in contexts)
 
 
 def _lacking(first: Scores, second: Scores) -> tuple[int, int]:
@@ -179,11 +183,11 @@ def _lacking(first: Scores, second: Scores) -> tuple[int, int]:
     Where one has more rows than the other, only the first rows of each count: the chance that a row is missing would
     grow with their number.
     """
-    counts = [0, 0]
+    only_first = only_second = 0
     for context in {*first, *second}:
-        rows = [list(each.get(context) or ()) for each in (first, second)]
-        common = max(1, min(map(len, rows)))
-        lacks = [None in each[:common] or not each for each in rows]
-        if lacks[0] != lacks[1]:
-            counts[lacks.index(True)] += 1
-    return counts[0], counts[1]
+        rows, others = _rows_of(first, context), _rows_of(second, context)
+        common = min(len(rows), len(others))
+        lacks, other_lacks = None in rows[:common], None in others[:common]
+        only_first += lacks and not other_lacks
+        only_second += other_lacks and not lacks
+    return only_first, only_second

@@ -45,8 +45,10 @@ def good_shares(
     others[pool.labelled] = False
     if len(good) < LEAST or others.sum() < _TWO or len(np.unique(contexts)) < _TWO:
         return plain, None, []
-    labelled = good, scores[positions], units
-    return plain, powered_share(*labelled, scores[others], pool.units[others], folds=contexts), []
+    powered = powered_share(
+        good, scores[positions], units, scores[others], pool.units[others], folds=contexts
+    )
+    return plain, powered, []
 
 
 def _why_not(contexts: int) -> str:
@@ -64,7 +66,7 @@ def share_of_good(good: BoolArray, units: IntArray) -> Rate:
     counts = np.bincount(units).astype(np.float64)
     if counts.max() == 1:
         return wilson(int(good.sum()), len(good))
-    # whether an interval over contexts with these numbers of labels covers: bench/results/statistics.md, `rates`
+    # With fewer such contexts, the interval does not cover: bench/results/statistics.md, `rates`.
     effective = float(counts.sum() ** 2 / np.sum(counts**2))
     if effective < max(LEAST_UNITS - 1e-9, LEAST_EVEN * len(counts)):
         return Rate(float(good.mean()), None, None)
@@ -168,7 +170,8 @@ def kept_rate(pool: Pool, table: LabelledTable, threshold: Threshold) -> KeptRat
     fresh = np.array([used.isdisjoint(row.digests) for row in pool.marked], dtype=np.bool_)
     chosen = fresh & kept[pool.labelled]
     good = pool.good(table.good)[chosen]
-    notes = [*([] if table.good is None else table.good.notes(pool.labels)), *_notes(used, pool)]
+    notes = [] if table.good is None else table.good.notes(pool.labels)
+    notes += _notes(used, pool)
     rate = powered = None
     if len(good):
         rate, powered, more = good_shares(pool, good, chosen, kept, pool.scores)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError, column_option, option, plural
 from refladder.files.tables import (
-    STANDARD,
     format_of,
     open_sink,
     read_once,
     read_rows,
+    source_name,
     standard_form,
 )
 from refladder.loaders.input_rows import items
@@ -202,8 +202,7 @@ def open_items(
         _check_free(source, rows, added)
         read = items(rows, mapped, check_ids=read_once(source))
         if recorded is not None and read_once(source):
-            name = "<stdin>" if source == STANDARD else source
-            read = with_every_judged(recorded, name, read, mapped)
+            read = with_every_judged(recorded, source_name(source), read, mapped)
         if dry_run:
             yield read, None
             return

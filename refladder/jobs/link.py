@@ -26,7 +26,7 @@ from refladder.statistics import linking
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from refladder.arrays import FloatArray, IntArray
@@ -115,30 +115,27 @@ def _read(path: Path, scale: Scale) -> _Judged:
     read: dict[tuple[str, str, str], dict[str, list[FloatArray]]] = {}
     for where, judgment in located:
         check_outcomes(where, judgment, outcomes)
-        against = judgment.against or ""
-        rung, output_id = (
-            (judgment.subject, against)
-            if judgment.subject.startswith(RUNG)
-            else (against, judgment.subject)
-        )
+        rung, output_id = judgment.against or "", judgment.subject
+        if output_id.startswith(RUNG):
+            rung, output_id = output_id, rung
         if rung not in rungs:
             raise DataError(
                 f"{where}: {rung!r} is not a rung from 1 to {run.rungs}; delete the file, and score again"
             )
         row = judgment.context_id, judgment.dimension, output_id
-        probabilities = probabilities_from(verdict_logprobs(trusted([judgment], scale.least_mass)))[
-            0
-        ]
-        read.setdefault(row, {each: [] for each in rungs})[rung].append(probabilities)
-        keys.setdefault(row, {})[rung, judgment.subject] = judgment.key
-    means = {
-        row: np.array([np.mean(orders, axis=0) for orders in of.values()])
-        for row, of in read.items()
-        if all(len(orders) == run.orders for orders in of.values())
-    }
-    return _Judged(
-        run, {row: (keys[row], mean) for row, mean in means.items() if not np.isnan(mean).any()}
-    )
+        if row not in read:
+            read[row], keys[row] = {each: [] for each in rungs}, {}
+        verdict = verdict_logprobs(trusted([judgment], scale.least_mass))
+        read[row][rung].append(probabilities_from(verdict)[0])
+        keys[row][rung, judgment.subject] = judgment.key
+    ladders = {}
+    for row, by_rung in read.items():
+        if any(len(orders) != run.orders for orders in by_rung.values()):
+            continue
+        probabilities = np.array([np.mean(orders, axis=0) for orders in by_rung.values()])
+        if not np.isnan(probabilities).any():
+            ladders[row] = keys[row], probabilities
+    return _Judged(run, ladders)
 
 
 def _columns(
@@ -146,58 +143,51 @@ def _columns(
 ) -> list[LinkedColumn]:
     common = []
     for row, (keys, _) in first.ladders.items():
-        if row[1] == dimension.name and row in second.ladders:
-            other, _ = second.ladders[row]
-            common += (
-                [row] if all(other.get(place, key) == key for place, key in keys.items()) else []
-            )
+        if row[1] != dimension.name or row not in second.ladders:
+            continue
+        others, _ = second.ladders[row]
+        if all(others.get(place, key) == key for place, key in keys.items()):
+            common.append(row)
     units = [f"c{context}" if context else f"o{output}" for context, _, output in common]
-    contexts = np.unique(units, return_inverse=True)[1]
-    number = len(set(contexts.tolist()))
+    names, contexts = np.unique(units, return_inverse=True)
+    number = len(names)
     if len(common) < LEAST_ROWS or number < LEAST_CONTEXTS:
         raise DataError(
             f"{files}: {len(common)} rows of {number} contexts have a whole ladder of {dimension.name} under both "
             f"judges with the same texts; at least {LEAST_ROWS} rows of {LEAST_CONTEXTS} contexts are needed. "
             "Score the same table with both judges, against the same ladders"
         )
-    read = [np.array([judged.ladders[row][1] for row in common]) for judged in (first, second)]
-    odds = [linking.log_odds(probabilities) for probabilities in read]
-    names = column_names(dimension.name)
+    one = np.array([first.ladders[row][1] for row in common])
+    other = np.array([second.ladders[row][1] for row in common])
+    odds = linking.log_odds(one), linking.log_odds(other)
+    columns = column_names(dimension.name)
     human = dimension.low, dimension.high
     linked = []
-    for column, rule in ((names.score, rule_named(scale.rule)), (names.grade, expected_grades)):
+    for column, rule in ((columns.score, rule_named(scale.rule)), (columns.grade, expected_grades)):
         by_anchor = first.scored_by(rule)
-        of_rule = _scale_of(by_anchor, read[0].shape[1], human)
-        linked.append(
-            _column(
-                column,
-                odds,
-                (by_anchor(read[0], human), by_anchor(read[1], human)),
-                contexts,
-                of_rule,
-            )
-        )
+        scores = by_anchor(one, human), by_anchor(other, human)
+        of_rule = _scale_of(by_anchor, one.shape[1], human)
+        linked.append(_column(column, odds, scores, contexts, of_rule))
     return linked
 
 
 def _scale_of(rule: Rule, rungs: int, human: tuple[float, float]) -> linking.LinearScore:
     """Return the scale of a rule that is linear in the verdicts."""
-    steps = rung_steps(rule, rungs, human)
-    return linking.LinearScore(
-        steps / 2, float(bounds_of(rule, rungs, human)[0] + np.sum(steps) / 2)
-    )
+    half_steps = rung_steps(rule, rungs, human) / 2
+    lowest, _ = bounds_of(rule, rungs, human)
+    return linking.LinearScore(half_steps, float(lowest + np.sum(half_steps)))
 
 
 def _column(
     column: str,
-    odds: Sequence[FloatArray],
+    odds: tuple[FloatArray, FloatArray],
     scores: tuple[FloatArray, FloatArray],
     contexts: IntArray,
     scale: linking.LinearScore,
 ) -> LinkedColumn:
-    common = linking.common_rows(odds[0], odds[1], contexts, scale)
+    common = linking.common_rows(*odds, contexts, scale)
     lines = linking.lines_between(common, np.ones((1, len(common.rows))))
-    held = linking.held_out(odds[0], odds[1], contexts, scale, scores)
+    held = linking.held_out(*odds, contexts, scale, scores)
     used = linking.map_of(held.best, common, scores, contexts)
     return LinkedColumn(
         column=column,
@@ -224,28 +214,27 @@ def _linked_names(column: str) -> tuple[str, str, str]:
 
 def open_link(link: Path | Link) -> Linker:
     """Return a link, or the link in a file, ready to map numbers of rows."""
-    return (
-        Linker(link, "the link")
-        if isinstance(link, Link)
-        else Linker(read_record(Link, link), f"the link {link}")
-    )
+    if isinstance(link, Link):
+        return Linker(link, "the link")
+    return Linker(read_record(Link, link), f"the link {link}")
 
 
 class Linker:
-    """Numbers of rows on the scale that a link maps to."""
+    """Numbers of rows on the scale that a link maps to.
+
+    `target_signature` is that of a threshold for this scale, None for the scale of a column. `revised` says whether a
+    row has a later revision of the ladders. `linked` is the only column of a link of two columns, else None.
+    """
 
     def __init__(self, record: Link, name: str) -> None:
         self.target = record.to_signature
         self._from = record.from_signature
-        # The signature of a threshold for the target scale.
         self.target_signature = None if self.target.startswith(COLUMN) else self.target
-        # Whether a row has a later revision of the ladders.
         self.revised = False
         self._columns: Mapping[str, LinkedColumn] = {
             column.column: column for column in record.columns
         }
         self._name = name
-        # The only column of a link of two columns.
         self.linked = next((each for each in record.columns if each.to_column), None)
 
     @property
@@ -282,12 +271,10 @@ class Linker:
             raise DataError(
                 f"{option('link')}: these scores are on the scale of {self._name} already; leave it out"
             )
-        added = {
-            name: float
-            for column in self._columns
-            if column in columns
-            for name in _linked_names(column)
-        }
+        added: dict[str, type] = {}
+        for column in self._columns:
+            if column in columns:
+                added |= dict.fromkeys(_linked_names(column), float)
         if not added:
             raise DataError(
                 f"{option('link')}: {self._name} has the columns {', '.join(self._columns) or 'none'}, and these "
@@ -301,17 +288,17 @@ class Linker:
         for column, linked in self._columns.items():
             if column not in row:
                 continue
-            names = _linked_names(column)
-            values |= dict.fromkeys(names)
-            if row[column] is not None:
-                value = float(np.interp(row[column], linked.scores, linked.values))
-                values[names[0]] = value
-                if linked.half_width is not None:
-                    # The ends of the target scale: of two judges on the same ladders, also those of the first.
-                    ends = linked.values if linked.to_column else linked.scores
-                    low, high = ends[0], ends[-1]
-                    values[names[1]] = max(value - linked.half_width, low)
-                    values[names[2]] = min(value + linked.half_width, high)
+            name, name_low, name_high = _linked_names(column)
+            values |= {name: None, name_low: None, name_high: None}
+            if row[column] is None:
+                continue
+            value = float(np.interp(row[column], linked.scores, linked.values))
+            values[name] = value
+            if linked.half_width is not None:
+                # These are the ends of the target scale; two judges on the same ladders have the same ends.
+                ends = linked.values if linked.to_column else linked.scores
+                values[name_low] = max(value - linked.half_width, ends[0])
+                values[name_high] = min(value + linked.half_width, ends[-1])
         return values
 
     def value(self, column: str, number: float, where: str) -> list[float]:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import betainc
 
-from refladder.errors import DataError, NoRowsError, UsageError, either, plural
+from refladder.errors import DataError, UsageError, either, plural
 from refladder.files.outputs import NEXT_STEP, holds_data
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
-from refladder.jobs.calibrate import calibrate, further_units, sampled
-from refladder.loaders.labelling import id_columns, named, open_pool, sampled_above
+from refladder.jobs.calibrate import calibrate, check_scores, further_units, sampled
+from refladder.loaders.labelling import filled_cells, id_columns, named, open_pool, sampled_above
 from refladder.report.promise_tables import Batch, plan_table
 from refladder.report.results import Shown
 from refladder.statistics.threshold import (
@@ -27,12 +27,12 @@ from refladder.statistics.threshold import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from refladder.arrays import FloatArray
     from refladder.events import Events
-    from refladder.jobs.calibration_results import Promise
+    from refladder.jobs.promise import Promise
     from refladder.loaders.labelling import LabelledTable, Pool
     from refladder.report.promise_tables import Step
     from refladder.report.rendering import PlainTable
@@ -118,42 +118,36 @@ def run(spec: PlanSpec, events: Events) -> LabelPlan:
 
 def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[LabelPlan, list[int]]:
     """Plan the next labels: of all rows, or of those above the lowest candidate that the labels allow."""
-    if promise.precision is None:
-        raise UsageError("--plan is about --precision; leave out --recall")
-    if not len(pool.scores):
-        if not pool.unscored:
-            raise NoRowsError(f"{table.source}: no rows, so there is nothing to calibrate")
-        raise DataError(f"no row has a number in {table.by}; score the rows first")
-    result = calibrate(pool, table, promise) if len(pool.labelled) else None
-    lowest = None if result is None else result.lowest
-    reached = np.ones(len(pool.scores), np.bool_)
-    if lowest is not None:
-        reached = pool.scores >= lowest.cutoff
-    reached[pool.labelled] = False
-    drawn = np.random.default_rng(len(pool.labelled)).permutation(np.flatnonzero(reached))[
-        : BATCHES[-1]
-    ]
-    sure = walk_certainty(promise.certainty(1 if result is None else result.next_look))
+    if promise.kind != "precision":
+        raise UsageError(f"--plan is about --precision; leave out --{promise.kind}")
+    check_scores(pool, table)
+    look, lowest = 1, None
+    if pool.marked:
+        result = calibrate(pool, table, promise)
+        look, lowest = result.next_look, result.lowest
     sample = sampled(pool, table)
-    candidate = (
-        len(sample.path.cutoffs) - 1
-        if result is None or lowest is None
-        else result.steps.index(lowest)
-    )
+    candidate = len(sample.path.cutoffs) - 1
+    unlabelled = np.ones(len(pool.scores), np.bool_)
+    if lowest is not None:
+        candidate = result.steps.index(lowest)
+        unlabelled = pool.scores >= lowest.cutoff
+    unlabelled[pool.labelled] = False
+    generator = np.random.default_rng(len(pool.marked))
+    drawn = generator.permutation(np.flatnonzero(unlabelled))[: BATCHES[-1]]
+    sure = walk_certainty(promise.certainty(look))
     sums = promise.sums(sample.path, sample.levels, sample.good, sample.units)
-    sums = sums.strictest(candidate + 1)
     unit = further_units(pool, sample, candidate)
-    batches = tuple(_batch(more, sums, unit, promise.precision, sure) for more in BATCHES)
+    kept = sums.strictest(candidate + 1)
     plan = LabelPlan(
-        batches=batches,
+        batches=tuple(_batch(more, kept, unit, promise.share, sure) for more in BATCHES),
         lowest=lowest,
         drawn=len(drawn),
         rows=len(pool.scores),
         notes=tuple(pool.notes),
-        precision=promise.precision,
+        precision=promise.share,
         sure=promise.sure,
         unit=pool.unit,
-        needed=() if result else _needed(sample.path, promise.precision, sure),
+        needed=() if pool.marked else _needed(sample.path, promise.share, sure),
     )
     return plan, pool.row_numbers[drawn].tolist()
 
@@ -164,14 +158,15 @@ def _needed(path: Candidates, precision: float, sure: float) -> tuple[Needed, ..
     def above(bad: int) -> int:
         return least(lambda labels: bool(passes(min(bad, labels), labels, precision, sure)))
 
+    needed: dict[float, Needed] = {}
     shares = path.rows / path.total
-    kept = [float(shares[shares <= most].max()) for most in (0.5, 0.25) if (shares <= most).any()]
-    return tuple(
-        Needed(
-            kept=share, none_bad=math.ceil(above(0) / share), one_bad=math.ceil(above(1) / share)
-        )
-        for share in dict.fromkeys(kept)
-    )
+    for most in (0.5, 0.25):
+        fewer = shares[shares <= most]
+        if len(fewer):
+            share = float(fewer.max())
+            none_bad, one_bad = math.ceil(above(0) / share), math.ceil(above(1) / share)
+            needed[share] = Needed(kept=share, none_bad=none_bad, one_bad=one_bad)
+    return tuple(needed.values())
 
 
 def _batch(
@@ -189,34 +184,33 @@ def _batch(
         labels = worth(further)
         return bool(passes(labels.bad, labels.rows, precision, sure, labels.allow)[-1])
 
-    # Not always fewer: bad rows of several contexts show how alike the rows of a context are.
-    allowed = max(filter(fine, range(more + 1)), default=-1)
-    none_bad, chance = worth(0), None
-    if labels:
+    # More bad labels may pass where fewer do not: those of several contexts show how alike the rows of a context are.
+    allowed = max(filter(fine, range(more + 1)), default=None)
+    none_bad = worth(0)
+    chance: float | None = None
+    if labels and allowed is None:
+        chance = 0.0
+    elif labels and allowed is not None:
         # The number of bad labels among this many independent ones is binomial.
         independent = none_bad.rows[-1] * more / (labels + more)
         most = independent * allowed / more
         good = 1 - (bad + 0.5) / (labels + 1)
-        chance = (
-            float(betainc(max(independent - most, 1e-9), most + 1, good)) if allowed >= 0 else 0.0
-        )
+        chance = float(betainc(max(independent - most, 1e-9), most + 1, good))
     return Batch(
         more=more,
         labels=labels + more,
-        bad_allowed=bad + allowed if allowed >= 0 else None,
+        bad_allowed=None if allowed is None else bad + allowed,
         precision=float(lower_bound(none_bad.bad, none_bad.rows, sure, none_bad.allow)[-1]),
         chance=chance,
     )
 
 
-def _write_rows(
-    spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Collection[int]
-) -> list[str]:
+def _write_rows(spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Sequence[int]) -> list[str]:
     """Write the drawn rows in random order, without their scores, which would influence people.
 
     Rows of an earlier plan in the file stay first if a person has filled a cell of theirs; returns what to say of them.
     """
-    source, label = spec.table.source, spec.table.label
+    source = spec.table.source
     if read_once(source):
         both = either("--plan with --out reads SCORED", "out reads the table")
         raise UsageError(f"{both} twice, so it cannot be standard input or a pipe; give a file")
@@ -227,19 +221,21 @@ def _write_rows(
         raise DataError(
             f"{source}: no id column to match labels by; add output_id, id, or context_id and system"
         )
-    wanted = {number: turn for turn, number in enumerate(rows_drawn)}
-    chosen = sorted((wanted[number], row) for number, row in enumerate(rows) if number in wanted)
+    wanted = set(rows_drawn)
+    drawn = {number: row for number, row in enumerate(rows) if number in wanted}
     shown = [column for column in dict.fromkeys([*ids, *_SHOWN]) if column in columns]
-    labels = {} if label in shown else {label or "label": None}
-    lowest = None if plan.lowest is None else plan.lowest.cutoff
-    beside = {**labels, sampled_above(spec.table.by): lowest}
+    label = spec.table.label or "label"
+    beside: dict[str, float | None] = {} if label in shown else {label: None}
+    beside[sampled_above(spec.table.by)] = None if plan.lowest is None else plan.lowest.cutoff
     header, form = [*shown, *beside], standard_form(str(out), "csv")
-    filled, added = _filled_rows(out, header, label or "label")
+    filled, added = _filled_rows(out, header, label)
     header += added
-    known = {tuple(str(row.fields.get(name)) for name in ids) for row in filled}
-    new = [
-        row for _, row in chosen if tuple(str(row.fields.get(name)) for name in ids) not in known
-    ]
+
+    def key(row: Row) -> tuple[str, ...]:
+        return tuple([str(row.fields.get(name)) for name in ids])
+
+    known = {key(row) for row in filled}
+    new = [drawn[number] for number in rows_drawn if key(drawn[number]) not in known]
     formulas = spec.escape_formulas
     with open_sink(str(out), form, {}, header, style=rows.style, escape_formulas=formulas) as write:
         for row in filled:
@@ -261,11 +257,10 @@ def _filled_rows(out: Path, header: Sequence[str], label: str) -> tuple[list[Row
         return [], []
     rows = read_rows(str(out))
     columns = rows.columns() or []
-    if missing := [name for name in header if name not in columns]:
+    missing = [name for name in header if name not in columns]
+    if missing:
         raise UsageError(
             f"{out}: exists, and it is not a plan with these columns (no column {missing[0]!r}); {NEXT_STEP}"
         )
     added = [name for name in columns if name not in header]
-    typed = [label, *added]
-    filled = [row for row in rows if any(row.fields.get(name) not in {None, ""} for name in typed)]
-    return filled, added
+    return [row for row in rows if filled_cells(row, label, *added)], added

@@ -15,13 +15,13 @@ import numpy as np
 from refladder.errors import DataError, UsageError, column_option, option, plural
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.tables import (
-    STANDARD,
     Row,
     format_of,
     number_in,
     open_sink,
     read_rows,
     read_twice,
+    source_name,
     standard_form,
 )
 from refladder.loaders.input_rows import Mapped, items
@@ -135,9 +135,7 @@ def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
         path = stack.enter_context(read_twice(source, form))
         rows = read_rows(path, form)
         columns = rows.columns()
-        report = PairReport(
-            column=asked.by or score_column("<stdin>" if source == STANDARD else source, columns)
-        )
+        report = PairReport(column=asked.by or score_column(source_name(source), columns))
         texts = functools.partial(
             _texts, path, form, mapped, contexts, report.column, mix=asked.mix
         )

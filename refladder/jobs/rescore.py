@@ -104,7 +104,7 @@ def rescore(
             )
             for (ids, _), values in zip(batch, columns.rows(scores), strict=True):
                 row = Row("", {names[name]: value for name, value in ids.items()})
-                write(row, values if linker is None else values | linker.values(values))
+                write(row, values if linker is None else {**values, **linker.values(values)})
             if progress is not None:
                 progress(report.judgments, None)
     report.reused = report.judgments

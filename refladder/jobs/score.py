@@ -10,7 +10,7 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.errors import (
     AnswersAwaitedError,
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.events import Events
+    from refladder.files.outputs import RunConfig
     from refladder.options import NamedOptions
     from refladder.records import JudgeCheck, Progress
     from refladder.scoring.recorded import Recorded
@@ -80,7 +81,7 @@ class Prepared:
 
 
 def spec_of(
-    given: Given, named: NamedOptions, tables: Tables, config: Mapping[str, Any] | None
+    given: Given, named: NamedOptions, tables: Tables, config: RunConfig | None
 ) -> ScoreSpec:
     """Return the settings of a run; judgments are stored beside an output file, if no other file is named.
 
@@ -263,7 +264,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
 
 def _models_of(judge: Backend) -> Counter[str]:
     """Return the number of answers so far by the model that the server named."""
-    return Counter((judge.read_mode or {}).get("models"))
+    return Counter(judge.read_mode.models if judge.read_mode else {})
 
 
 @contextmanager
@@ -292,7 +293,7 @@ def check_scored(spec: ScoreSpec, signature: str) -> None:
             )
         record = record_of(out)
         # Judgments of the same file have to be of this run, which their own check says better.
-        same_file = judgments is not None and record.options.get("judgments") == str(judgments)
+        same_file = judgments is not None and record.options.judgments == str(judgments)
         if not same_file and not same_scale(record.signature, signature):
             raise UsageError(
                 f"{out}: holds scores with the signature {record.signature}, and this run has {signature}; {NEXT_STEP}"
@@ -355,7 +356,7 @@ def write_settings(
         **({"rung_ratings": report.rung_ratings} if report.rung_ratings else {}),
         **({"models": report.models} if report.models else {}),
     }
-    write_run(out, {**spec.config, **found})
+    write_run(out, {**asdict(spec.config), **found})
 
 
 def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[Item]]:
@@ -382,7 +383,7 @@ def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[I
 
 def score_texts(
     spec: ScoreSpec, ladders: LadderSet, items: Sequence[Item], session: Session, events: Events
-) -> tuple[LadderScorer, list[dict[str, Any]]]:
+) -> tuple[LadderScorer, list[dict[str, float | str | None]]]:
     """Score texts and store nothing; return the scorer, which has the counts, and the columns of each text."""
     _explain_overall(spec.asked, ladders, events)
     judge = session.open(spec.judge, spec.judge_options)

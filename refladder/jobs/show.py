@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import asdict
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.errors import DataError, UnknownNameError
@@ -12,8 +13,7 @@ from refladder.files.tables import number_in, read_rows
 from refladder.jobs.link import open_link
 from refladder.loaders.fields import without_number
 from refladder.loaders.scored_tables import run_of
-from refladder.parsing import parse_as
-from refladder.records import JudgeCheck
+from refladder.report.ladder_tables import PlacedOutput
 from refladder.scoring.columns import column_names
 from refladder.scoring.judge_check import check_lines
 
@@ -31,7 +31,7 @@ class Shown(NamedTuple):
 
     dimension: Dimension
     ladder: Ladder | None
-    outputs: list[dict[str, Any]]
+    outputs: list[PlacedOutput]
 
 
 def contexts_in(ladders: LadderSet, dimensions: Sequence[str] = ()) -> list[dict[str, str]]:
@@ -69,27 +69,24 @@ def ladders_of(
 
 def check_of_scores(path: str) -> list[str]:
     """Say what the check of the judge found that scored rows of a file, as far as its record says."""
-    checks = json.dumps(record_of(path).judge_check or [])
-    what, again = "not the check of a judge", "score the table again"
-    read = parse_as(list[JudgeCheck], checks, f"{path}.run.json", what, again)
-    shown, warnings = check_lines(read)
+    shown, warnings = check_lines(record_of(path).judge_check or [])
     return shown + warnings
 
 
-def ladder_json(ladder: Ladder, outputs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def ladder_json(ladder: Ladder, outputs: Sequence[PlacedOutput]) -> dict[str, Any]:
     """Return a ladder and the outputs on it as JSON values."""
     rungs = [{"level": rung.level, "text": rung.text} for rung in ladder.rungs]
     return {
         "context_id": ladder.context_id,
         "dimension": ladder.dimension,
         "rungs": rungs,
-        "outputs": list(outputs),
+        "outputs": [asdict(output) for output in outputs],
     }
 
 
 def _placed(
     path: str, context_id: str, dimension: Dimension, link: Path | Link | None
-) -> list[dict[str, Any]]:
+) -> list[PlacedOutput]:
     """Return scored rows of the context, best first; those without a score last."""
     names = column_names(dimension.name)
     linker = None if link is None else open_link(link)
@@ -124,14 +121,15 @@ def _placed(
         if (record.context_id or without_number(row.fields[context])) == context_id:
             name = next(filter(None, map(row.fields.get, named)), row.where)
             entries.append(
-                {
-                    "id": str(name),
-                    "text": str(row.fields[text]),
-                    "score": linked(row, names.score),
-                    "grade": linked(row, names.grade),
-                    "spread": number_in(row, names.spread) if names.spread in row.fields else None,
-                    "note": row.fields.get(names.note),
-                }
+                PlacedOutput(
+                    id=str(name),
+                    text=str(row.fields[text]),
+                    score=linked(row, names.score),
+                    grade=linked(row, names.grade),
+                    spread=number_in(row, names.spread) if names.spread in row.fields else None,
+                    note=row.fields.get(names.note),
+                )
             )
-    ranked_by = "score" if linker is not None and not linker.has(names.grade) else "grade"
-    return sorted(entries, key=lambda entry: (entry[ranked_by] is None, -(entry[ranked_by] or 0.0)))
+    by_score = linker is not None and not linker.has(names.grade)
+    ranked_by = attrgetter("score" if by_score else "grade")
+    return sorted(entries, key=lambda entry: (ranked_by(entry) is None, -(ranked_by(entry) or 0.0)))

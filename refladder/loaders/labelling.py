@@ -24,7 +24,7 @@ from refladder.loaders.scored_tables import mapped_columns, reported
 from refladder.records import digest_of, same_scale
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
@@ -51,17 +51,17 @@ class Good:
 
     def __init__(self, text: str) -> None:
         match = _CONDITION.fullmatch(text)
-        number = parse_number(match[2]) if match else None
-        # The typing errors => and =<.
-        turned = match is not None and match[1] == "=" and match[2][0] in "<>"
-        if match is None or turned or (number is None and match[1] not in {"=", "==", "!="}):
-            name = option("good")
-            meant = meant_number(match[2]) if match else ""
+        sign, word = match.groups() if match else ("", "")
+        number = parse_number(word)
+        # The signs => and =< are typing errors, and no word begins with < or >.
+        turned = sign == "=" and word.startswith(("<", ">"))
+        if turned or (number is None and sign not in {"=", "==", "!="}):
             raise UsageError(
-                f"{name} {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'{meant}"
+                f"{option('good')} {text!r}: must be a comparison with a number, such as '>=4', or "
+                f"'=WORD'{meant_number(word)}"
             )
         self.text, self.number = text, number
-        self._word, self._holds = match[2], _COMPARISONS[match[1]]
+        self._word, self._holds = word, _COMPARISONS[sign]
 
     def read(self, row: Row, column: str) -> float | str | None:
         """Return the label of a row as a number, or as a word for a condition with a word; None if it is empty."""
@@ -75,26 +75,18 @@ class Good:
 
     def notes(self, labels: Sequence[float | str]) -> list[str]:
         """Return which labels there are, how many rows have each, and which are probably slips of one word."""
-        counts = sorted(
-            Counter(labels).items(), key=lambda each: (isinstance(each[0], str), each[0])
-        )
-        values = [value for value, _ in counts]
-        shown = repr if self.number is None else "{:g}".format
-        seen = [
-            f"{shown(value)} ({plural(count, 'row')}{', good' if good else ''})"
-            for (value, count), good in zip(counts, self.meets(values), strict=True)
-        ]
-        few = self.number is None or len(seen) <= MOST_LISTED
-        notes = [f"labels: {', '.join(seen)}"] if seen and few else []
-        alike: dict[str, list[str]] = {}
-        for word in map(str, values if self.number is None else ()):
-            alike.setdefault(word.strip().casefold(), []).append(word)
-        notes += [
-            f"{' and '.join(map(repr, each))} differ in case or spaces only, and count as different labels; write them "
-            "alike if this is a slip"
-            for each in alike.values()
-            if len(each) > 1
-        ]
+        counts = Counter(labels)
+        values = sorted(counts, key=lambda label: (isinstance(label, str), label))
+        notes = []
+        if values and (self.number is None or len(values) <= MOST_LISTED):
+            shown = repr if self.number is None else "{:g}".format
+            seen = []
+            for value, good in zip(values, self.meets(values), strict=True):
+                good_or_not = ", good" if good else ""
+                seen.append(f"{shown(value)} ({plural(counts[value], 'row')}{good_or_not})")
+            notes.append(f"labels: {', '.join(seen)}")
+        if self.number is None:
+            notes += _slips(map(str, values))
         return notes
 
     def meets(self, labels: Sequence[float | str]) -> BoolArray:
@@ -105,6 +97,19 @@ class Good:
         # Means of a few ratings are not exact: 4 may be 3.9999999999999996.
         values = np.where(np.isclose(values, self.number, rtol=0, atol=1e-9), self.number, values)
         return cast("BoolArray", self._holds(values, self.number))
+
+
+def _slips(words: Iterable[str]) -> Iterator[str]:
+    """Yield a note on each group of words that differ in case or spaces only."""
+    groups: dict[str, list[str]] = {}
+    for word in words:
+        groups.setdefault(word.strip().casefold(), []).append(word)
+    for group in groups.values():
+        if len(group) > 1:
+            yield (
+                f"{' and '.join(map(repr, group))} differ in case or spaces only, and count as different labels; write "
+                "them alike if this is a slip"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,17 +139,10 @@ class LabelledTable:
     @property
     def needed(self) -> set[str]:
         """Return every column of the tables that `read_pool` reads."""
-        ids = {name for names in _IDS for name in names}
-        labels = [] if self.label is None else [self.label]
-        return {
-            self.by,
-            sampled_above(self.by),
-            *labels,
-            *ids,
-            "context",
-            "signature",
-            *self.columns.values(),
-        }
+        needed = {self.by, sampled_above(self.by), "context", "signature"}
+        if self.label is not None:
+            needed.add(self.label)
+        return needed.union(self.columns.values(), *_IDS)
 
 
 def table_of(given: Mapping[str, Any], threshold: Threshold | None = None) -> LabelledTable:
@@ -218,17 +216,14 @@ class Pool:
     @property
     def used(self) -> tuple[str, ...]:
         """Return the digests of all labelled rows."""
-        return tuple(
-            dict.fromkeys(itertools.chain.from_iterable(row.digests for row in self.marked))
-        )
+        digests = itertools.chain.from_iterable(row.digests for row in self.marked)
+        return tuple(dict.fromkeys(digests))
 
     def good(self, condition: Good | None) -> BoolArray:
         """Return which labelled rows meet the condition."""
-        return (
-            np.ones(len(self.marked), np.bool_)
-            if condition is None
-            else condition.meets(self.labels)
-        )
+        if condition is None:
+            return np.ones(len(self.marked), np.bool_)
+        return condition.meets(self.labels)
 
 
 def rating_in(row: Row, column: str) -> float | None:
@@ -242,8 +237,11 @@ def rating_in(row: Row, column: str) -> float | None:
 
 def id_columns(columns: Sequence[str]) -> tuple[str, ...]:
     """Return the columns that identify a row: output_id, id, or those of context_id, system and output that exist."""
-    present = (tuple(column for column in ids if column in columns) for ids in _IDS)
-    return next(filter(None, present), ())
+    for ids in _IDS:
+        present = tuple(column for column in ids if column in columns)
+        if present:
+            return present
+    return ()
 
 
 def sampled_above(column: str) -> str:
@@ -257,24 +255,22 @@ def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -
     Without `all_of_them`, columns that the table lacks are left out, and a field that it has keeps its column.
     """
     header = rows.columns() or []
-    if not all_of_them:
-        columns = {
-            field: name for field, name in columns.items() if name in header and field not in header
-        }
-    for column in columns.values() if header else ():
-        if column not in header:
+    used = {}
+    for name, column in columns.items():
+        if all_of_them and header and column not in header:
             where = getattr(rows.first(), "where", "the table")
             raise DataError(f"{where}: no column {column!r}. Columns: {', '.join(header)}")
-    if not columns:
+        if all_of_them or (column in header and name not in header):
+            used[name] = column
+    if not used:
         return rows
-    both = (
-        replace(
-            row,
-            fields=row.fields | {name: row.fields.get(column) for name, column in columns.items()},
-        )
-        for row in rows
-    )
-    return Rows(both, [*header, *(name for name in columns if name not in header)], rows.style)
+
+    def both() -> Iterator[Row]:
+        for row in rows:
+            cells = {name: row.fields.get(column) for name, column in used.items()}
+            yield replace(row, fields=row.fields | cells)
+
+    return Rows(both(), list(dict.fromkeys([*header, *used])), rows.style)
 
 
 def open_pool(table: LabelledTable, events: Events) -> tuple[LabelledTable, Pool]:
@@ -292,65 +288,94 @@ def open_pool(table: LabelledTable, events: Events) -> tuple[LabelledTable, Pool
 
 def read_pool(asked: LabelledTable, progress: Progress | None = None) -> Pool:
     """Read scores and labels in one pass; several labels of one row count as one, their mean."""
-    return _Reader(asked).read(asked.source, asked.given, progress)
+    return _Reader(asked).read(progress)
 
 
 class _Reader:
+    """The columns of a pool, which grow with each row, and what is known of its labels.
+
+    `context_of` holds hashes, because the names of a million contexts would take more memory. `marked` are the labelled
+    rows by id. `sample` is a heap of the rows with the greatest places, and so a random sample. `first` is the path and
+    line of the first row with a score. `ids` are the columns that identify a row; `_ONE` means an id of any name,
+    and `wanted` are its names in the tables of labels. `labels` are those of these tables by id, None if the labels are
+    in the scored table. `lowest` is the least score of the rows that labels were drawn from, None for all rows.
+    """
+
     def __init__(self, table: LabelledTable) -> None:
         self.table = table
         self.scores = array("d")
         self.row_numbers = array("q")
-        # A hash: names of a million contexts would be kept otherwise.
         self.context_of = array("q")
         self.with_context = False
-        # By their key.
         self.marked: dict[tuple[str, ...], Labelled] = {}
-        # A heap of the rows with the greatest places: a random sample.
         self.sample: list[tuple[str, Texts]] = []
         self.copies: Counter[str] = Counter()
         self.signature: str | None = None
-        # The first row with scores.
         self.first: str | None = None
         self.unscored = 0
         self.notes: list[str] = []
-        # Id columns of the tables of labels.
+        self.ids: tuple[str, ...] = ()
         self.wanted: tuple[str, ...] = ()
+        self.labels: dict[tuple[str, ...], float | str] | None = None
+        self.lowest: float | None = None
 
-    def read(self, source: str, given: str | None, progress: Progress | None) -> Pool:
-        rows = named(read_rows(source, given), self.table.columns)
-        ids, labels, lowest = self._labels(rows.columns() or [], source)
+    def read(self, progress: Progress | None) -> Pool:
+        asked = self.table
+        rows = named(read_rows(asked.source, asked.given), asked.columns)
+        columns = rows.columns() or []
+        if asked.labels and asked.label:
+            self._read_labels(columns)
+        else:
+            self.ids = id_columns(columns)
         for number, row in reported(rows, progress):
-            if not self._add(row, number):
-                continue
-            position = len(self.row_numbers) - 1
-            texts = self._texts(row, position)
-            if labels is None:
-                key = _key(row, ids)
-                # Beside the scores of JSON lines, a label column may be absent: then there is no label.
-                label = self._label_in(row) if self.table.label in row.fields else None
-            else:
-                keys = self._ids_in(row) if ids == _ONE else [_key(row, ids)]
-                key = next((each for each in keys if each in labels), keys[0])
-                label = labels.get(key)
-            if label is not None:
-                if key in self.marked and ids == _ONE and self._is_made(row):
-                    # The same text for the same context: one label, one id.
-                    continue
-                if key in self.marked:
-                    raise DataError(
-                        f"{row.where}: {_named(ids, key)} appears twice; labels need unique ids"
-                    )
-                self.marked[key] = Labelled(position, label, _digests(row, key), texts)
-        missing = [key for key in labels or () if key not in self.marked]
-        if missing and labels is not None:
-            text = f"{len(missing):,} of {plural(len(labels), 'label')} not used: {source} does not score their rows, "
-            text += f"such as {_named(ids, missing[0])}"
-            if len(missing) == len(labels):
-                raise DataError(
-                    f"{self.table.labels[0]}: {text}; check that both tables have the same ids"
-                )
-            self.notes.append(text)
-        return self._pool(lowest)
+            if self._add(row, number):
+                position = len(self.row_numbers) - 1
+                self._mark(row, position, self._texts(row, position))
+        if self.labels is not None:
+            self._check_used(self.labels)
+        return self._pool()
+
+    def _mark(self, row: Row, position: int, texts: Texts | None) -> None:
+        """Keep the label of a row if it has one."""
+        key, label = self._label_of(row)
+        if label is None:
+            return
+        if key not in self.marked:
+            self.marked[key] = Labelled(position, label, _digests(row, key), texts)
+        # Rows with the same text for the same context have one id and one label.
+        elif self.ids != _ONE or not _is_made(row):
+            raise DataError(
+                f"{row.where}: {_named(self.ids, key)} appears twice; labels need unique ids"
+            )
+
+    def _label_of(self, row: Row) -> tuple[tuple[str, ...], float | str | None]:
+        """Return what identifies a row, and its label."""
+        if self.labels is None:
+            key = _key(row, self.ids)
+            # Beside the scores of JSON lines, a label column may be absent: then there is no label.
+            if self.table.label not in row.fields:
+                return key, None
+            return key, self._label_in(row)
+        keys = self._keys_of(row)
+        for key in keys:
+            if key in self.labels:
+                return key, self.labels[key]
+        return keys[0], None
+
+    def _check_used(self, labels: Collection[tuple[str, ...]]) -> None:
+        """Note labels of rows that have no score; refuse a table if all its labels are of such rows."""
+        missing = [key for key in labels if key not in self.marked]
+        if not missing:
+            return
+        text = (
+            f"{len(missing):,} of {plural(len(labels), 'label')} not used: {self.table.source} does not score their "
+            f"rows, such as {_named(self.ids, missing[0])}"
+        )
+        if len(missing) == len(labels):
+            raise DataError(
+                f"{self.table.labels[0]}: {text}; check that both tables have the same ids"
+            )
+        self.notes.append(text)
 
     def _add(self, row: Row, number: int) -> bool:
         """Keep the score of a row if it has one."""
@@ -366,106 +391,90 @@ class _Reader:
                 f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
                 f"separately: {signature} and {self.signature}"
             )
-        # Use its id, else its text.
-        cells = (row.fields.get(name) for name in ("context_id", "context"))
-        context = next((str(cell) for cell in cells if cell is not None and cell != ""), None)
-        self.with_context = self.with_context or context is not None
-        self.context_of.append(hash((len(self.row_numbers),) if context is None else context))
+        # A context is known by its id, else by its text.
+        contexts = filled_cells(row, "context_id", "context")
+        if contexts:
+            self.with_context = True
+            self.context_of.append(hash(contexts[0]))
+        else:
+            self.context_of.append(hash((len(self.row_numbers),)))
         self.scores.append(score)
         self.row_numbers.append(number)
         return True
 
-    def _labels(
-        self, columns: Sequence[str], source: str
-    ) -> tuple[tuple[str, ...], dict[tuple[str, ...], float | str] | None, float | None]:
-        """Return id columns, labels by id (None where the scored rows have them), and the lowest sampled score."""
+    def _read_labels(self, columns: Sequence[str]) -> None:
+        """Read the tables of labels, for scored rows with these columns."""
         asked = self.table
-        if not asked.labels or not asked.label:
-            return id_columns(columns), None, None
         tables = [named(read_rows(path), asked.columns, all_of_them=False) for path in asked.labels]
-        ids = self._shared_ids(columns, source, tables)
+        self.ids = self._shared_ids(columns, tables)
         read: dict[tuple[str, ...], list[float | str]] = {}
         wheres: dict[tuple[str, ...], str] = {}
-        bounds: list[float] = []
+        bounds: list[float | None] = []
         above = sampled_above(asked.by)
         for row in itertools.chain.from_iterable(tables):
             label = self._label_in(row)
             if label is None:
                 continue
-            its_ids = ids
-            if ids == _ONE:
-                its_ids = tuple(name for name in _NAMES if name in row.fields)[:1]
-            key = _key(row, its_ids)
+            ids = _id_name(row.fields) if self.ids == _ONE else self.ids
+            key = _key(row, ids)
             read.setdefault(key, []).append(label)
             wheres[key] = row.where
-            bound = number_in(row, above) if above in row.fields else None
-            if bound is not None:
-                bounds.append(bound)
+            if above in row.fields:
+                bounds.append(number_in(row, above))
         repeated = sum(len(given) > 1 for given in read.values())
         if repeated:
             self.notes.append(
                 f"{plural(repeated, 'row')} with several labels, which count as one: their mean"
             )
-        labels = {key: _mean(given, wheres[key]) for key, given in read.items()}
-        return ids, labels, max(bounds, default=None)
+        self.labels = {key: _mean(given, wheres[key]) for key, given in read.items()}
+        self.lowest = max((bound for bound in bounds if bound is not None), default=None)
 
-    def _shared_ids(
-        self, columns: Sequence[str], source: str, tables: Sequence[Rows]
-    ) -> tuple[str, ...]:
+    def _shared_ids(self, columns: Sequence[str], tables: Sequence[Rows]) -> tuple[str, ...]:
         """Return the columns that identify a row here and in the tables of labels; `_ONE` for an id of any name."""
-        names = [
-            next((name for name in _NAMES if name in (table.columns() or ())), None)
-            for table in tables
-        ]
-        self.wanted = tuple(dict.fromkeys(name for name in names if name is not None))
-        has_id = any(name in columns for name in _NAMES) or {"output", "context"} <= {*columns}
-        if has_id and None not in names:
+        source = self.table.source
+        names = [_id_name(table.columns() or ()) for table in tables]
+        self.wanted = tuple(dict.fromkeys(itertools.chain(*names)))
+        if all(names) and (_id_name(columns) or {"output", "context"} <= {*columns}):
             return _ONE
         shared = list(columns)
         for path, table in zip(self.table.labels, tables, strict=True):
             have = table.columns() or []
             shared = [column for column in shared if column in have]
+            there = ", ".join(have) or "none"
             if not id_columns(have):
                 raise DataError(
                     f"{path}: the labels have no id: add the column output_id (or id, or context_id and system) of "
-                    f"{source}. Columns there: {', '.join(have) or 'none'}"
+                    f"{source}. Columns there: {there}"
                 )
             if not id_columns(shared):
                 raise DataError(
                     f"{path}: no id column that {source} also has; both need output_id, id, or context_id and system. "
-                    f"Columns there: {', '.join(have) or 'none'}; in {source}: {', '.join(columns) or 'none'}"
+                    f"Columns there: {there}; in {source}: {', '.join(columns) or 'none'}"
                 )
         return id_columns(shared)
 
-    def _ids_in(self, row: Row) -> list[tuple[str, ...]]:
+    def _keys_of(self, row: Row) -> list[tuple[str, ...]]:
         """Return what may identify a scored row in tables of labels: `output_id` and `id` are one thing.
 
         A row without an output_id has the id that `score` and the review page make of its texts.
         """
-        names = [name for name in self.wanted if name in row.fields] or [
-            name for name in _NAMES if name in row.fields
-        ]
+        if self.ids != _ONE:
+            return [_key(row, self.ids)]
+        present = [name for name in _NAMES if name in row.fields]
+        names = [name for name in self.wanted if name in present] or present
         keys = [_key(row, [name]) for name in names]
-        if self._is_made(row):
+        if _is_made(row):
             context_id, _, _ = Mapped(columns={}).context_of(row)
-            keys += [(output_text_id(context_id, row.fields["output"]),)] if context_id else []
+            if context_id:
+                keys.append((output_text_id(context_id, row.fields["output"]),))
         return keys or [(row.where,)]
-
-    def _is_made(self, row: Row) -> bool:
-        cells = row.fields
-        with_text = type(cells.get("output")) is str
-        return (
-            with_text
-            and "output_id" not in cells
-            and not {"context_id", "context"}.isdisjoint(cells)
-        )
 
     def _label_in(self, row: Row) -> float | str | None:
         """Return the label in a row; None if it is empty."""
         column = self.table.label or ""
-        return (
-            rating_in(row, column) if self.table.good is None else self.table.good.read(row, column)
-        )
+        if self.table.good is None:
+            return rating_in(row, column)
+        return self.table.good.read(row, column)
 
     def _texts(self, row: Row, position: int) -> Texts | None:
         """Return the texts of a row, if it has any; they may enter the random sample of all rows."""
@@ -482,28 +491,29 @@ class _Reader:
     def _place(self, row: Row) -> str:
         """Return a random text for a row, the same for any order of the rows."""
         cells = row.fields
-        place = digest_of(*(str(cells.get(name)) for name in (*_NAMES, *_IDS[-1], self.table.by)))
-        if not any(cells.get(name) for name in _NAMES):
+        names = (*_NAMES, *_IDS[-1], self.table.by)
+        place = digest_of(*[str(cells.get(name)) for name in names])
+        if not cells.get("output_id") and not cells.get("id"):
             # Copies of a row have places of their own, or a sample would hold all of them or none.
             self.copies[place] += 1
             place = digest_of(place, str(self.copies[place]))
         return place
 
-    def _pool(self, lowest: float | None) -> Pool:
-        if self.table.unit == "context" and not self.with_context and len(self.row_numbers):
+    def _pool(self) -> Pool:
+        unit, lacks_context = self.table.unit, self.first is not None and not self.with_context
+        if unit == "context" and lacks_context:
             raise DataError(
                 f"{self.first}: no row has a context_id or a context; leave out {option('unit')} context"
             )
-        unit: Literal["row", "context"] = self.table.unit or (
-            "context" if self.with_context else "row"
-        )
-        if self.table.unit is None and not self.with_context and len(self.row_numbers):
+        if unit is None and lacks_context:
             self.notes.append(
                 "no column context_id or context, so each row counts as a unit; if several rows answer one prompt, "
                 f"name its column with {column_option('context', 'NAME')}"
             )
+        if unit is None:
+            unit = "context" if self.with_context else "row"
         contexts = _numbered(np.array(self.context_of, dtype=np.int64))
-        # By their ids, so that numbers of contexts, and with them folds, are the same for any order of the rows.
+        # The order is that of the ids, so numbers of contexts and folds are the same for any order of the rows.
         marked = [self.marked[key] for key in sorted(self.marked)]
         return Pool(
             scores=np.array(self.scores),
@@ -513,7 +523,7 @@ class _Reader:
             contexts=_numbered(contexts[[row.position for row in marked]]),
             row_numbers=np.array(self.row_numbers, dtype=np.int64),
             signature=self.signature,
-            lowest=lowest,
+            lowest=self.lowest,
             unscored=self.unscored,
             sample=[texts for _, texts in self.sample],
             notes=self.notes,
@@ -527,23 +537,40 @@ def _numbered(values: IntArray) -> IntArray:
     return numbers
 
 
+def _id_name(columns: Collection[str]) -> tuple[str, ...]:
+    """Return `output_id` or `id`, the first of them that is a column; nothing if neither is."""
+    return tuple([name for name in _NAMES if name in columns][:1])
+
+
+def _is_made(row: Row) -> bool:
+    """Return whether a row has the id that `score` and the review page make of its texts."""
+    cells = row.fields
+    if type(cells.get("output")) is not str or "output_id" in cells:
+        return False
+    return "context_id" in cells or "context" in cells
+
+
 def _key(row: Row, ids: Sequence[str]) -> tuple[str, ...]:
     """Return what identifies a row; its position if it has no ids. A number and its text are the same id."""
-    if len(ids) == 1:
-        name = row.fields.get(ids[0])
-        return (row.where if name is None or name == "" else str(without_number(name)),)
+    if len(ids) == 1 and not filled_cells(row, ids[0]):
+        return (row.where,)
     return tuple([str(without_number(row.fields.get(name))) for name in ids]) or (row.where,)
+
+
+def filled_cells(row: Row, *names: str) -> list[str]:
+    """Return the cells of a row in these columns as text, without empty ones."""
+    cells = [row.fields.get(name) for name in names]
+    return [str(cell) for cell in cells if cell is not None and cell != ""]
 
 
 def _digests(row: Row, key: tuple[str, ...]) -> tuple[str, ...]:
     """Return digests by which a labelled row is recognised: of its key and ids, and of its text with its context."""
-    cells = {name: cell for name, cell in row.fields.items() if cell is not None and cell != ""}
-    names = [key, *((str(cells[name]),) for name in ("output_id", "id") if name in cells)]
-    known = [_digest(name) for name in names]
-    if type(text := cells.get("output")) is str:
-        contexts = [str(cells[name]) for name in ("context", "context_id") if name in cells]
-        known += [TEXT + _digest((context, text)) for context in contexts or [""]]
-    return tuple(dict.fromkeys(known))
+    digests = [_digest(key), *[_digest((name,)) for name in filled_cells(row, *_NAMES)]]
+    text = row.fields.get("output")
+    if type(text) is str and text:
+        contexts = filled_cells(row, "context", "context_id") or [""]
+        digests += [TEXT + _digest((context, text)) for context in contexts]
+    return tuple(dict.fromkeys(digests))
 
 
 def _digest(parts: tuple[str, ...]) -> str:
@@ -551,9 +578,9 @@ def _digest(parts: tuple[str, ...]) -> str:
 
 
 def _named(ids: Sequence[str], key: Sequence[str]) -> str:
-    return (
-        ", ".join(f"{name} {value[:40]!r}" for name, value in zip(ids, key, strict=False)) or key[0]
-    )
+    if not ids:
+        return key[0]
+    return ", ".join(f"{name} {value[:40]!r}" for name, value in zip(ids, key, strict=True))
 
 
 def _mean(labels: Sequence[float | str], where: str) -> float | str:

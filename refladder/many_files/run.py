@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.metered import SPENT
+from refladder.backends.metered import SPENT, SpentCosts
 from refladder.errors import BackendError, DataError, UsageError, plural, redacted
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import check_name, to_json
@@ -20,6 +20,7 @@ from refladder.files.scored_folders import (
     COUNTS,
     JUDGMENTS,
     RUN,
+    FolderJudge,
     FolderRun,
     ScoredFile,
     check_strangers,
@@ -44,7 +45,7 @@ from refladder.jobs.input_table import check_ladders
 from refladder.jobs.score import set_named
 from refladder.many_files.worker import read_counts
 from refladder.many_files.workers import DEATHS
-from refladder.parsing import each_leaf
+from refladder.parsing import adapter, each_leaf
 from refladder.records import scale_of
 from refladder.scoring.modes import mode_of
 from refladder.scoring.score_report import ScoreReport
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 
     from refladder.events import Events
     from refladder.files.folders import Folder
+    from refladder.files.outputs import RunConfig
     from refladder.loaders.input_rows import Mapped
     from refladder.many_files.worker import Answer, Counts, Task
     from refladder.many_files.workers import Workers
@@ -77,7 +79,7 @@ class FilesReport:
     scored: int
     unscored: int
     missing: int
-    spent: dict[str, float | None]
+    spent: list[SpentCosts]
     checks: list[JudgeCheck]
 
 
@@ -167,7 +169,7 @@ def score_files(
     events: Events,
     *,
     part: tuple[int, int] = (1, 1),
-    config: Mapping[str, Any] | None = None,
+    config: RunConfig | None = None,
 ) -> FilesReport:
     """Score each file of the task's input into its folder; the same call continues an interrupted run.
 
@@ -180,7 +182,9 @@ def score_files(
     folder = open_folder(out)
     number, parts = part
     settings = redacted(json.loads(json.dumps({"source": source, **task.settings()}, default=str)))
-    judge = redacted({"judge": task.judge, "judge_options": dict(task.judge_options)})
+    judge = FolderJudge(
+        judge=redacted(task.judge), judge_options=redacted(dict(task.judge_options))
+    )
     with folder.claimed(None if parts == 1 else f"part-{number}-of-{parts}"):
         before = read_run(folder)
         files = list_files(source, task.given, out)
@@ -189,7 +193,7 @@ def score_files(
             judge=judge,
             directory=task.directory,
             files=files,
-            config=dict(config or {}),
+            config=config,
         )
         sizes = folder.sizes()
         run = _continued(folder, run, before, sizes)
@@ -219,7 +223,7 @@ def score_files(
         reused=len(earlier),
         **totals,
         missing=missing,
-        spent=driver.spent,
+        spent=driver.spent(task.judge),
         checks=driver.checks,
     )
 
@@ -372,12 +376,12 @@ class _Driver:
                 f"{self.folder.address}: {plural(len(self.failed), 'file')} failed: {shown}{more}; {self._kept()}"
             )
 
-    @property
-    def spent(self) -> dict[str, float | None]:
+    def spent(self, judge: str) -> list[SpentCosts]:
         """Return what the workers asked their judges, and the seconds of this run; what dead workers asked is not known."""
         if not self.costs["calls"] and not self.costs["from_store"]:
-            return {}
-        return {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
+            return []
+        costs = {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
+        return [adapter(SpentCosts).validate_python({"backend": judge, **costs})]
 
     def _has_died_opening(self) -> None:
         """Count the death of a worker that opened the judge; another one opens it."""
@@ -418,11 +422,10 @@ class _Driver:
         if file is None:
             self.checks = answer.checks
             self.events.checked(self.checks)
-            told = [asdict(check) for check in self.checks] or self.run.judge_check
             self.run = replace(
                 self.run,
                 signature=self.run.signature or answer.signature,
-                judge_check=told,
+                judge_check=self.checks or self.run.judge_check,
                 rung_judgments=answer.rung_judgments,
             )
             # Only a judge of this signature may continue a killed run.

@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from refladder.backends.metered import SPENT
 from refladder.backends.prices import Budget, Price
 from refladder.errors import (
     BackendError,
@@ -322,11 +323,8 @@ class Worker:
         """Return the counts of the judge since the last call; those that it does not know are absent."""
         if not (spent := self._session.spent()):
             return {}
-        known = {
-            name: count
-            for name, count in spent[0].items()
-            if count is not None and name != "backend"
-        }
+        counts = {name: getattr(spent[0], name) for name in SPENT}
+        known = {name: count for name, count in counts.items() if count is not None}
         before, self._told = self._told, known
         return {name: count - before.get(name, 0) for name, count in known.items()}
 

@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import within
+from refladder.methods.measures import joined
 from refladder.records import Context, Output, Progress, Sampling
 from refladder.registry import Entry, find, plugged_in
 from refladder.scoring.judgment_file import JudgmentIndex
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray, IntArray
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
-    from refladder.methods.measures import Part, Tally
+    from refladder.methods.measures import Measures, Part, Tally
     from refladder.records import Benchmark, Dimension, Run
     from refladder.scoring.score_report import ScoreReport
     from refladder.scoring.scorer import LadderScorer
@@ -345,6 +346,17 @@ class MethodResult:
     report: ScoreReport | None = None
     scorer: LadderScorer | None = None
     notes: tuple[str, ...] = ()
+
+    def counted(self, tally: Tally, measures: Measures | None = None) -> MethodResult:
+        """Return this result with the counts of a tally, and with further shares for the report card."""
+        return replace(
+            self,
+            judgments=tally.judgments,
+            reused=tally.reused,
+            unparsed=tally.unparsed,
+            characters=tally.characters,
+            measures=joined([tally.measures, measures or {}]),
+        )
 
 
 class RunMethod(Protocol):

@@ -106,9 +106,8 @@ def _method(
             f"{asker.log.run.recipe.signature}|answers:{settings.sampled or 'read'}|grades:{grades}|rule:{rule}"
             f"|least-mass:{settings.least_mass:g}"
         )
-        return MethodResult(
-            method=Method(name=name, signature=signature, scores=scores), **tally.counts()
-        )
+        method = Method(name=name, signature=signature, scores=scores)
+        return MethodResult(method=method).counted(tally)
 
     return EvaluationMethod(run=run)
 
@@ -163,14 +162,10 @@ def _verify(
         # The paper's soft win, of grades from 0 to 1.
         difference = (grades_of_cell[:, 1] - grades_of_cell[:, 0]) / (LETTERS - 1)
         comparisons.append(cell.compared(pairs, 1 / (1 + np.exp(difference))))
-    return MethodResult(
-        method=Method(
-            name=VERIFIER, signature=f"{VERIFIER}|{signature_of(asker, settings)}", scores=scores
-        ),
-        **tally.counts(measures_of(comparisons)),
-        comparisons=comparisons,
-        notes=tally.notes(),
-    )
+    signature = f"{VERIFIER}|{signature_of(asker, settings)}"
+    method = Method(name=VERIFIER, signature=signature, scores=scores)
+    result = MethodResult(method=method, comparisons=comparisons, notes=tally.notes())
+    return result.counted(tally, measures_of(comparisons))
 
 
 verifier = EvaluationMethod(run=_verify)

@@ -142,13 +142,10 @@ def _run(
             if progress is not None:
                 progress(number, len(benchmark.contexts))
     tally.reused = log.reused - reused
-    return MethodResult(
-        method=Method(
-            name=NAME, signature=f"{recipe.signature}|rule:mean-logprob-per-token", scores=scores
-        ),
-        **tally.counts(),
-        notes=(NO_ANSWERS,) if settings.sampled else (),
-    )
+    signature = f"{recipe.signature}|rule:mean-logprob-per-token"
+    method = Method(name=NAME, signature=signature, scores=scores)
+    notes = (NO_ANSWERS,) if settings.sampled else ()
+    return MethodResult(method=method, notes=notes).counted(tally)
 
 
 gptscore = EvaluationMethod(run=_run)

@@ -197,9 +197,8 @@ def _run(
     notes = []
     if failures:
         notes.append(f"{plural(len(failures), 'rung')} failed; the outputs concerned have no score")
-    return MethodResult(
-        method=method, **tally.counts(), report=report, scorer=scorer, notes=tuple(notes)
-    )
+    result = MethodResult(method=method, report=report, scorer=scorer, notes=tuple(notes))
+    return result.counted(tally)
 
 
 ladder = EvaluationMethod(run=_run, recorded=recorded.LADDER)

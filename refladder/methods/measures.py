@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -147,16 +147,6 @@ class Tally:
         self.unparsed += sum(judgment.logprobs is None for judgment in judgments)
         self.characters += characters
         add(self.measures, (of_judgments(judgments) | (measures or {})).items())
-
-    def counts(self, measures: Measures | None = None) -> dict[str, Any]:
-        """Return the counts of a `MethodResult`, with further shares for the report card."""
-        return {
-            "judgments": self.judgments,
-            "reused": self.reused,
-            "unparsed": self.unparsed,
-            "characters": self.characters,
-            "measures": joined([self.measures, measures or {}]),
-        }
 
     def notes(self) -> tuple[str, ...]:
         """List what went wrong, for the user, the most frequent first."""

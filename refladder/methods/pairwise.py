@@ -304,13 +304,13 @@ def _method(name: str, estimator: Estimator, *, debiased: bool = False) -> Evalu
         used = [context.debiased(thresholds) for context in comparisons]
         scores = scores_of(benchmark, dimensions, used, estimator, tally)
         signature = f"{name}|{signature_of(pair_judge, settings)}"
-        return MethodResult(
+        result = MethodResult(
             method=Method(name=name, signature=signature, scores=scores),
-            **tally.counts(measures_of(used)),
             comparisons=comparisons,
             thresholds=thresholds,
             notes=(*notes, *tally.notes()),
         )
+        return result.counted(tally, measures_of(used))
 
     return EvaluationMethod(run=run, recorded=PAIRS)
 
@@ -434,12 +434,9 @@ def _sort_method(name: str, defaults: Mapping[str, str]) -> EvaluationMethod:
         signature = f"{name}|{pair_judge.signature}|orders:{orders}|seed:{settings.seed}"
         if defaults:
             signature += f"|beam:{beam}|gap:{gap:g}"
-        return MethodResult(
-            method=Method(name=name, signature=signature, scores=scores),
-            **tally.counts(measures_of(comparisons)),
-            comparisons=comparisons,
-            notes=tally.notes(),
-        )
+        method = Method(name=name, signature=signature, scores=scores)
+        result = MethodResult(method=method, comparisons=comparisons, notes=tally.notes())
+        return result.counted(tally, measures_of(comparisons))
 
     return EvaluationMethod(run=run, recorded=PAIRS)
 

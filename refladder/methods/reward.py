@@ -70,11 +70,8 @@ def _run(
             if progress is not None:
                 progress(len(scores), len(questions))
     notes = () if settings.dry_run else tally.notes()
-    return MethodResult(
-        method=Method(name=NAME, signature=f"{run.recipe.signature}|rule:logit", scores=scores),
-        **tally.counts(),
-        notes=(NO_DIMENSION, *notes),
-    )
+    method = Method(name=NAME, signature=f"{run.recipe.signature}|rule:logit", scores=scores)
+    return MethodResult(method=method, notes=(NO_DIMENSION, *notes)).counted(tally)
 
 
 reward = EvaluationMethod(run=_run)

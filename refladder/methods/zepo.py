@@ -163,12 +163,12 @@ def _run(
     signature = f"{'+'.join(dict.fromkeys(signatures))}|zepo:{pairs}x2of{len(initial)}"
     if rewrites:
         signature += f"+{rewrites}x{rounds}"
-    return MethodResult(
+    result = MethodResult(
         method=Method(name="zepo", signature=signature, scores=scores),
-        **total([search, *tallies]).counts(measures_of(comparisons)),
         comparisons=comparisons,
         notes=(*notes, *search.notes(), *(note for tally in tallies for note in tally.notes())),
     )
+    return result.counted(total([search, *tallies]), measures_of(comparisons))
 
 
 def _outcome(candidates: Sequence[_Candidate], best: _Candidate) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.errors import plural
 from refladder.records import Link, LinkedColumn
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.files.certificate import Certificate, Sharing
+    from refladder.statistics.audit_statistics import Figure
 
 # Number of ladders that are named in a line.
 _SHOWN = 5
@@ -168,17 +169,19 @@ def sharing_lines(sharing: Sharing | None) -> list[str]:
     return [line, f"{advice}: {named}"]
 
 
-def audit_tables(rows: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
+def audit_tables(figures: Sequence[Figure]) -> list[PlainTable]:
     """Show the figures of an audit, one row for each measure and one column for each dimension."""
-    dimensions = list(dict.fromkeys(row["dimension"] for row in rows))
+    dimensions = list(dict.fromkeys(figure.dimension for figure in figures))
     if len(dimensions) == 2:
         dimensions = dimensions[1:]
-    cells = {(row["measure"], row["dimension"]): row for row in rows}
-    table = []
-    for measure in dict.fromkeys(row["measure"] for row in rows):
-        figures = [cells[measure, dimension] for dimension in dimensions]
-        shown = [with_interval(row["value"], row["low"], row["high"], digits=3) for row in figures]
-        table.append([measure, *shown])
+    cells = {
+        (each.measure, each.dimension): with_interval(each.value, each.low, each.high, digits=3)
+        for each in figures
+    }
+    table = [
+        [measure, *(cells[measure, dimension] for dimension in dimensions)]
+        for measure in dict.fromkeys(figure.measure for figure in figures)
+    ]
     heads = ["measure", *dimensions]
     return [PlainTable("audit, with 95 % intervals over contexts", heads, table, _AUDIT)]
 

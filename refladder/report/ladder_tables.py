@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -24,6 +25,18 @@ if TYPE_CHECKING:
 _SCORED = 200
 # Characters of a text beside its rung.
 _ON_LADDER = 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedOutput:
+    """An output with a place on a ladder; numbers are None where it has no score, and the note says why."""
+
+    id: str
+    text: str
+    score: float | None
+    grade: float | None
+    spread: float | None
+    note: str | None
 
 
 def score_table(
@@ -56,7 +69,7 @@ def score_table(
 
 
 def ladder_view(
-    ladders: LadderSet, ladder: Ladder, dimension: Dimension, outputs: Sequence[Mapping[str, Any]]
+    ladders: LadderSet, ladder: Ladder, dimension: Dimension, outputs: Sequence[PlacedOutput]
 ) -> list[RenderableType]:
     """Show the context and its ladder with the outputs placed on it, best first, and explain spreads."""
     shown: list[RenderableType] = []
@@ -78,20 +91,20 @@ def ladder_view(
         lines.append((grade, "", (f"{grade:.2f}", "", "", f"rung {rung.level}", text)))
     unscored = []
     for output in outputs:
-        name = f"  {output['id']}"
-        spread = "" if output["spread"] is None else f"{output['spread']:.2f}"
-        if output["grade"] is None or output["score"] is None:
-            reason = output["note"] or "no reason given"
-            if output["score"] is None:
+        name = f"  {output.id}"
+        spread = "" if output.spread is None else f"{output.spread:.2f}"
+        if output.grade is None or output.score is None:
+            reason = output.note or "no reason given"
+            if output.score is None:
                 spread, reason = "", f"not scored: {reason}"
-            unscored.append((0.0, "", (DASH, spread, number(output["score"], 2), name, reason)))
+            unscored.append((0.0, "", (DASH, spread, number(output.score, 2), name, reason)))
             continue
-        figures = (f"{output['grade']:.2f}", spread, f"{output['score']:.2f}")
-        text = short(output["text"], _ON_LADDER)
-        lines.append((output["grade"], "bold", (*figures, name, text)))
+        figures = (f"{output.grade:.2f}", spread, f"{output.score:.2f}")
+        text = short(output.text, _ON_LADDER)
+        lines.append((output.grade, "bold", (*figures, name, text)))
     for _, style, cells in (*sorted(lines, key=lambda line: -line[0]), *unscored):
         table.add_row(*(Text(printable(cell), style=style) for cell in cells))
     shown.append(table)
-    if any(output["spread"] is not None for output in outputs):
+    if any(output.spread is not None for output in outputs):
         shown.append(Text(SPREAD_LEGEND))
     return shown

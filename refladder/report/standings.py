@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from refladder.report.rendering import DASH, PlainTable, number
 from refladder.statistics.shares import share_intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -69,9 +69,9 @@ class Standing:
     """
 
     kind: str = "standing"
-    row: str | None
-    model: str
-    criterion: str
+    row: str | None = None
+    model: str = ""
+    criterion: str = ""
     rate: float | None
     low: float | None = None
     high: float | None = None
@@ -122,31 +122,30 @@ def standings_of(
             for column, model in enumerate(models):
                 at = (line, column)
                 standing = _standing(layer_counts[at], failed[at], points[at], trials_by_row[at])
-                by_row.append(Standing(row=row, model=model, criterion=criterion, **standing))
+                by_row.append(replace(standing, row=row, model=model, criterion=criterion))
         intervals = share_intervals(points.T, trials_by_row.T)
         total = []
         for column, model in enumerate(models):
             low, high = (None if math.isnan(end) else end for end in intervals[column].tolist())
             values = (layer_counts, failed, points, trials_by_row)
             standing = _standing(*(value[:, column].sum(axis=0) for value in values))
-            standing |= {"low": low, "high": high}
-            total.append(Standing(row=None, model=model, criterion=criterion, **standing))
+            total.append(replace(standing, model=model, criterion=criterion, low=low, high=high))
         over_rows += sorted(total, key=lambda each: 1.0 if each.rate is None else -each.rate)
     return [*by_row, *over_rows]
 
 
-def standing_tables(standings: Sequence[Mapping[str, Any]]) -> list[PlainTable]:
+def standing_tables(standings: Iterable[Standing]) -> list[PlainTable]:
     """Make a table for each criterion of the standings over all rows."""
     groups: defaultdict[str, list[list[str]]] = defaultdict(list)
     for standing in standings:
-        if standing["row"] is not None:
+        if standing.row is not None:
             continue
         interval = DASH
-        if standing["low"] is not None:
-            interval = f"[{standing['low']:.3f}, {standing['high']:.3f}]"
-        counts = [f"{standing[key]:,}" for key in _COUNTS]
-        row = [standing["model"], number(standing["rate"], 3), interval, *counts]
-        groups[standing["criterion"]].append(row)
+        if standing.low is not None:
+            interval = f"[{standing.low:.3f}, {standing.high:.3f}]"
+        counts = [f"{getattr(standing, key):,}" for key in _COUNTS]
+        row = [standing.model, number(standing.rate, 3), interval, *counts]
+        groups[standing.criterion].append(row)
     heads = ["model", "win rate", "interval", *_COUNTS.values()]
     caption = "{}: win rate over pairs of texts, each judged in both orders"
     return [
@@ -163,9 +162,14 @@ def _kind(trial: Trial, model: str) -> int:
     return _WIN if trial.winner == model else _LOSS
 
 
-def _standing(
-    counts: NDArray[np.int64], failed: int, points: float, trials: float
-) -> dict[str, Any]:
-    """Return the rate and the counts of a standing."""
-    numbers = dict(zip(_COUNTS, [*counts.tolist(), int(failed)], strict=True))
-    return {"rate": float(points / trials) if trials else None, **numbers}
+def _standing(counts: NDArray[np.int64], failed: int, points: float, trials: float) -> Standing:
+    """Return a standing that is of no row, model or criterion yet."""
+    wins, ties, losses, unparsed = counts.tolist()
+    return Standing(
+        rate=float(points / trials) if trials else None,
+        wins=wins,
+        ties=ties,
+        losses=losses,
+        unparsed=unparsed,
+        failed=int(failed),
+    )

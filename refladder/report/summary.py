@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.metered import PlannedCosts
 from refladder.errors import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from refladder.backends.metered import SpentCosts
     from refladder.scoring.score_report import ScoreReport
 
 # Number of reasons that are shown, the most frequent first.
@@ -125,42 +127,44 @@ def low_mass_lines(count: int, judgments: int) -> list[str]:
     return [warning]
 
 
-def spent_lines(spent: Sequence[Mapping[str, Any]]) -> list[str]:
+def spent_lines(spent: Sequence[SpentCosts]) -> list[str]:
     """Report the cost of each backend whose tokens or stored answers are known."""
     lines = []
-    for usage in spent:
-        if usage["prompt_tokens"] is None and usage["from_store"] is None:
+    for costs in spent:
+        if costs.prompt_tokens is None and costs.from_store is None:
             continue
-        line = f"{usage['backend']}: {cost_words(usage)} in {usage['seconds']:,.1f} s"
-        if usage["run_tokens"] and usage["seconds"]:
-            line += f", {usage['run_tokens'] / usage['seconds']:,.0f} tokens/s"
-        if usage["from_store"] is not None:
-            line += f", {plural(usage['from_store'], 'answer')} from the store"
+        line = f"{cost_words(costs)} in {costs.seconds:,.1f} s"
+        if costs.run_tokens and costs.seconds:
+            line += f", {costs.run_tokens / costs.seconds:,.0f} tokens/s"
+        if costs.from_store is not None:
+            line += f", {plural(costs.from_store, 'answer')} from the store"
         lines.append(line)
     return lines
 
 
-def cost_words(counts: Mapping[str, Any]) -> str:
-    """List calls, tokens and price; characters if the number of tokens is unknown.
+def cost_words(costs: SpentCosts | PlannedCosts) -> str:
+    """List calls, tokens and price of a backend; characters if the number of tokens is unknown.
 
     A dry run says how many answer tokens there are at most; a server reports how many there were.
     """
-    about = "about " if counts.get("tokens_from_characters") else ""
-    parts = [plural(counts["calls"], "call")]
-    if not counts["calls"]:
-        return parts[0]
-    if counts["requests"] is not None:
-        parts.append(plural(counts["requests"], "request"))
-    if counts["prompt_tokens"] is None:
-        parts.append(f"{plural(counts['characters'], 'prompt character')} (tokens not known)")
+    planned = costs if isinstance(costs, PlannedCosts) else None
+    name = f"{costs.backend}: {'' if planned is None or planned.exact else 'at most '}"
+    about = "about " if planned is not None and planned.tokens_from_characters else ""
+    parts = [plural(costs.calls, "call")]
+    if not costs.calls:
+        return name + parts[0]
+    if costs.requests is not None:
+        parts.append(plural(costs.requests, "request"))
+    if costs.prompt_tokens is None:
+        parts.append(f"{plural(costs.characters, 'prompt character')} (tokens not known)")
     else:
-        tokens = about + plural(counts["prompt_tokens"], "prompt token")
-        if counts["run_tokens"] is not None:
-            tokens += f" ({counts['run_tokens']:,} through the model)"
+        tokens = about + plural(costs.prompt_tokens, "prompt token")
+        if costs.run_tokens is not None:
+            tokens += f" ({costs.run_tokens:,} through the model)"
         parts.append(tokens)
-        bound = "at most " if counts["requests"] is None or "exact" in counts else ""
-        if counts["answer_tokens"]:
-            parts.append(f"{bound}{plural(counts['answer_tokens'], 'answer token')}")
-    if counts["usd"] is not None:
-        parts.append(f"{about}{counts['usd']:.4f} USD")
-    return ", ".join(parts)
+        bound = "at most " if costs.requests is None or planned is not None else ""
+        if costs.answer_tokens:
+            parts.append(f"{bound}{plural(costs.answer_tokens, 'answer token')}")
+    if costs.usd is not None:
+        parts.append(f"{about}{costs.usd:.4f} USD")
+    return name + ", ".join(parts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
@@ -149,11 +149,11 @@ class Columns:
         combined = overall(numbers, self._bounds, self._weights)
         return [None if math.isnan(value) else value for value in combined.tolist()]
 
-    def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, Any]]:
+    def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, float | str | None]]:
         """Return the columns of each row, in the order of `added_columns`."""
-        table: list[dict[str, Any]] = []
+        table: list[dict[str, float | str | None]] = []
         for scores in rows:
-            columns: dict[str, Any] = {}
+            columns: dict[str, float | str | None] = {}
             for names, score in zip(self._names, scores, strict=True):
                 columns[names.score] = score.value
                 columns[names.grade] = score.grade

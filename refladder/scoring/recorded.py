@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from refladder.backends import Backend
 from refladder.errors import DataError, UsageError, did_you_mean, option, plural
-from refladder.files.tables import read_rows
+from refladder.files.tables import read_rows, source_name
 from refladder.loaders.fields import missing_column, name_of, number_of, row_id, value_of
 from refladder.parsing import parse_json
 from refladder.records import (
@@ -261,7 +261,7 @@ def read_recorded(*paths: str) -> Recorded:
             f"{of_pairs} holds judgments of {_WORDS[kinds[of_pairs]]}, and {of_rungs} of {_WORDS[kinds[of_rungs]]}; name "
             "them in runs of their own"
         )
-    names = ", ".join("<stdin>" if path == "-" else path for path in paths)
+    names = ", ".join(map(source_name, paths))
     mode = recorded_mode(paths[0]) if kinds[paths[0]] == RATED else 0
     return Recorded(names, kinds[paths[0]], readings, places, sets, mode=mode)
 

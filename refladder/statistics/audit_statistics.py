@@ -23,6 +23,17 @@ class Mean(NamedTuple):
     of: int
 
 
+class Figure(NamedTuple):
+    """One figure of an audit: a share or a mean with its 95 % interval over contexts, None where it has none."""
+
+    dimension: str
+    measure: str
+    value: float | None
+    low: float | None
+    high: float | None
+    of: int
+
+
 def mean_over_contexts(values: FloatArray, contexts: Sequence[str]) -> Mean:
     """Return the mean of the means of contexts, with Student's t interval of 95 %: mean +- t(K - 1) s / sqrt(K) for K contexts.
 

@@ -324,7 +324,7 @@ def _beta(
 
 def check_promise(share: float, sure: float) -> None:
     """Check that both numbers of a promise are between 0 and 1."""
-    for name, value in (("precision or recall", share), ("certainty", sure)):
+    for name, value in (("share", share), ("certainty", sure)):
         if not 0 < value < 1:
             raise UsageError(
                 f"a promised {name} of {value}: it must be more than 0 and less than 1, such as 0.9"
@@ -480,7 +480,9 @@ def lower_bound(
     return cast("FloatArray", np.where(good, betaincinv(above, below, 1 - sure), 0.0))
 
 
-def naive_candidate(above: IntArray, bad: IntArray, precision: float) -> IntArray:
+def naive_candidate(
+    above: IntArray | FloatArray, bad: IntArray | FloatArray, precision: float
+) -> IntArray:
     """Return the candidate with the most rows whose labels reach the precision, ignoring chance; -1 if none does."""
     return _last((above > 0) & (bad <= (1 - precision) * above + _EQUAL))
 

@@ -14,7 +14,7 @@ from refladder.backends.scripted import Rule, Scripted
 from refladder.contest import compete as compete_job
 from refladder.contest.compete import ContestSpec, run
 from refladder.contest.task_prompt import parse_task_prompt, read_instances
-from refladder.errors import BackendError, UsageError
+from refladder.errors import BackendError, DataError, UsageError
 from refladder.events import Silent
 from refladder.records import Completion, Dimension, Sampling
 from refladder.session import Session
@@ -311,3 +311,19 @@ def test_the_cost_of_a_contest_is_that_of_all_its_runs(compete, monkeypatch, tmp
     assert "one.jsonl: 2 calls" in page.read_text()
     assert compete(*TEXT, "--html", page).code == 0  # nothing is left to do
     assert calls() == [2, 2, 4]
+
+
+def test_a_damaged_record_of_earlier_costs_is_refused_before_a_model_is_asked(contest, tmp_path):
+    contest(two_models())
+    path = tmp_path / "out" / "run.json"
+    record = json.loads(path.read_text())
+    record["spent"][0]["calls"] = "two"
+    path.write_text(json.dumps(record))
+    models = two_models()
+    words = (
+        r"out/run\.json: not the record of a contest field 'spent\.0\.calls': .* found 'two'; "
+        r"delete it, and run the command again$"
+    )
+    with pytest.raises(DataError, match=words):
+        contest(models)
+    assert [model.asked for model in models.values()] == [[], []]

@@ -127,10 +127,12 @@ def test_damaged_files_of_a_run_are_named(scored):
         refuses(DataError, rf"scored\.jsonl\.{name}{message}", read_run, scored)
         path.write_text(before, "utf-8")
 
-    message = ": damaged; score the table again, or delete this file if"
-    refused("run.json", r"\{.*\}", "[]", message)
-    refused("run.json", r'"column": \[\]', '"column": [1]', message)
-    refused("run.json", r'"above_top": \{', '"above_top": {"x": "1", ', message)
+    message = ": not the record of a run field '{}': .*; delete it, or run the command again"
+    refused("run.json", r"\{.*\}", "[]", message.replace(" field '{}'", ""))
+    column = message.format(r"options\.column\.0")
+    refused("run.json", r'"column": \[\]', '"column": [1]', column)
+    above = message.format(r"above_top\.x")
+    refused("run.json", r'"above_top": \{', '"above_top": {"x": "1", ', above)
     message = r":2: dimension 'other' is not among the run's: \['coherence'\]"
     refused("judgments.jsonl", '"dimension":"coherence"', '"dimension":"other"', message)
 

@@ -15,7 +15,8 @@ from scipy.stats import binom
 
 import refladder
 from refladder.files.jsonl import read_record
-from refladder.jobs.calibrate import Promise, calibrate
+from refladder.jobs.calibrate import calibrate
+from refladder.jobs.promise import Promise
 from refladder.loaders.labelling import Good, LabelledTable, read_pool
 from refladder.records import Threshold
 from refladder.statistics.threshold import certainty, walk_certainty
@@ -111,7 +112,9 @@ def test_a_refusal_says_how_many_labels_would_do(command, fails, files, told, tm
     assert none in fails(2, f"filter {tmp_path}/scored.jsonl --threshold {out}")
 
 
-@pytest.mark.parametrize("promise", [{"precision": 0.9}, {"recall": 0.95}])
+@pytest.mark.parametrize(
+    "promise", [Promise(kind="precision", share=0.9), Promise(kind="recall", share=0.95)]
+)
 @pytest.mark.parametrize("labels", [3, 20, 80, 250])
 def test_labels_are_needed_just_where_the_promise_is_refused(files, tmp_path, labels, promise):
     good = {"by": "clarity_score", "label": "rating", "good": Good(">=4")}
@@ -119,7 +122,7 @@ def test_labels_are_needed_just_where_the_promise_is_refused(files, tmp_path, la
     for seed in range(4):
         files(scored(400, seed, noise=2.0), labels)
         asked = LabelledTable(source=source, labels=given, **good)
-        result = calibrate(read_pool(asked), asked, Promise(**promise))
+        result = calibrate(read_pool(asked), asked, promise)
         assert (result.labels_needed == 0) is not result.refused
         if result.possible and result.refused:
             assert 0 < result.labels_needed <= result.rows_left

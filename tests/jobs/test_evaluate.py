@@ -19,6 +19,7 @@ import refladder
 from refladder.backends.builtin.backend import Builtin
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.ladder_sets import load_ladders
+from refladder.files.outputs import RunConfig
 from refladder.jobs.evaluate import agreement, few_permutations
 from refladder.jobs.evaluation_results import Evaluations
 from refladder.loaders import load_benchmark
@@ -174,7 +175,7 @@ class NeverOpened(NeverAsked):
 
 def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
     settings = refladder.MethodSettings(ladders="demo/story", work=tmp_path / "work")
-    how = {"methods": ["ladder", "bleu"], "settings": settings, "config": {"a": 1}}
+    how = {"methods": ["ladder", "bleu"], "settings": settings, "config": RunConfig(command="a")}
     evaluation = evaluate(STORY, judge=refladder.connect("builtin"), **how)
     assert list(dict.fromkeys(row.method for row in evaluation.rows)) == ["ladder", "bleu", BEST]
     assert [run.name for run in evaluation.runs] == ["ladder", "bleu"]
@@ -187,7 +188,7 @@ def test_one_call_gives_rows_runs_cards_notes_and_costs(tmp_path):
     assert [note.partition(":")[0] for note in evaluation.notes] == ["bleu"]
     assert not evaluation.complete
     run = json.loads((tmp_path / "work" / "run.json").read_text())
-    assert run.keys() == {"a", "options", "judge_check"}
+    assert run.keys() == {"command", "refladder", "options", "judge_check"}
     with pytest.raises(FrozenInstanceError):
         evaluation.rows = ()
 

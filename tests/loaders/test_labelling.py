@@ -249,7 +249,7 @@ EITHER = "give what to promise: either --precision or --recall"
         (f"{GOOD} {BY}", EITHER),
         (
             f"{GOOD} {BY} --precision 80",
-            "a promised precision or recall of 80.0: it must be more than 0 and less than 1",
+            "a promised share of 80.0: it must be more than 0 and less than 1",
         ),
         (
             f"{ASKED} --sure 1",

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from refladder.backends.metered import SpentCosts
 from refladder.errors import plural
 from refladder.report.summary import (
     beyond_lines,
@@ -127,10 +130,10 @@ def test_the_keys_of_the_summary_are_fixed():
     assert summary(ScoreReport())["inconsistency"] is None
 
 
-USED = {
-    "backend": "b", "calls": 3, "requests": None, "characters": 1200, "prompt_tokens": 900, "run_tokens": 400,
-    "answer_tokens": 3, "usd": None, "seconds": 2.0, "from_store": None,
-}  # fmt: skip
+USED = SpentCosts(
+    backend="b", calls=3, requests=None, characters=1200, prompt_tokens=900, run_tokens=400,
+    answer_tokens=3, usd=None, seconds=2.0, from_store=None,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -151,10 +154,10 @@ USED = {
     ],
 )
 def test_what_a_backend_was_asked_is_one_line(changes, line):
-    assert spent_lines([{**USED, **changes}]) == [line]
+    assert spent_lines([replace(USED, **changes)]) == [line]
 
 
 def test_unknown_tokens_are_not_invented():
-    unknown = {**USED, "prompt_tokens": None}
+    unknown = replace(USED, prompt_tokens=None)
     assert spent_lines([unknown]) == []
-    assert cost_words(unknown) == "3 calls, 1,200 prompt characters (tokens not known)"
+    assert cost_words(unknown) == "b: 3 calls, 1,200 prompt characters (tokens not known)"

@@ -401,4 +401,4 @@ def test_the_page_of_review_shows_the_record(judge, command, score, fails, tmp_p
     config = out.with_name("out.jsonl.run.json")
     config.write_text(config.read_text().replace('"right": 0.0', '"right": "0"'))
     told = fails(2, "review", out, "--html", page)
-    assert "out.jsonl.run.json: not the check of a judge field '0.right'" in told
+    assert "out.jsonl.run.json: not the record of a run field 'judge_check.0.right'" in told

@@ -36,7 +36,7 @@ from refladder.backends.openai.handshake import (
 from refladder.backends.openai.options import Options, read_headers, read_key, read_options
 from refladder.backends.openai.rate_limit import RateLimiter
 from refladder.backends.openai.responses import written
-from refladder.backends.protocol import STATED_TOKENS, Streaming, Usage
+from refladder.backends.protocol import STATED_TOKENS, ReadMode, Streaming, Usage
 from refladder.errors import BackendUnavailableError, UsageError, option, redacted
 from refladder.records import Completion, LabelReading, Sampling
 
@@ -190,16 +190,16 @@ class OpenAIBackend(Streaming):
         return f"{self.model} at {self.options.base_url}: {how}"
 
     @property
-    def read_mode(self) -> dict[str, object] | None:
+    def read_mode(self) -> ReadMode | None:
         """Return the mode of reading labels, why no better one is used, and the answers by the model that they name."""
         if self._capabilities is None or self._files is not None:
             return None
-        return {
-            "mode": self._capabilities.name(self.options.samples),
-            "prefix": self._capabilities.prefix,
-            "not_better": list(self._capabilities.refused),
-            "models": dict(self._tally.models),
-        }
+        return ReadMode(
+            mode=self._capabilities.name(self.options.samples),
+            prefix=self._capabilities.prefix,
+            not_better=list(self._capabilities.refused),
+            models=dict(self._tally.models),
+        )
 
     def load(self) -> None:
         """Keep the id of a folder of answers before anything is stored under it."""
@@ -295,10 +295,8 @@ class OpenAIBackend(Streaming):
                 self._tally.counts[f"answer: {completion.note}"] += 1
             return completion
 
-        def failed(reason: str) -> Completion:
-            return Completion(finish="error", note=reason)
-
-        return self._first.watched_texts(sampling.max_tokens, self._each(prompts, answer, failed))
+        texts = self._each(prompts, answer, lambda why: Completion(finish="error", note=why))
+        return self._first.watched_texts(sampling.max_tokens, texts)
 
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
@@ -311,15 +309,13 @@ class OpenAIBackend(Streaming):
             messages = capabilities.messages(prompt, client.options)
             return await read(client, capabilities, messages, asked)
 
-        def failed(reason: str) -> LabelReading:
-            return LabelReading(reason=reason)
-
         async def answer_together(client: Client, block: Sequence[Prompt]) -> list[LabelReading]:
             messages = [capabilities.messages(prompt, client.options) for prompt in block]
             return await read_exact_together(client, capabilities, messages, asked)
 
         together = answer_together if capabilities.together else None
-        return self._first.watched_readings(asked, self._each(prompts, answer, failed, together))
+        readings = self._each(prompts, answer, lambda why: LabelReading(reason=why), together)
+        return self._first.watched_readings(asked, readings)
 
     def _each(
         self,

@@ -107,10 +107,7 @@ class RewardServerBackend(WritesNothing, OpenAIBackend):
                 await _reward(client, ROUTES[self._route], prompt.messages), asked
             )
 
-        def failed(reason: str) -> LabelReading:
-            return LabelReading(reason=reason)
-
-        return self._each(prompts, answer, failed)
+        return self._each(prompts, answer, lambda why: LabelReading(reason=why))
 
 
 async def _find(client: Client) -> str:

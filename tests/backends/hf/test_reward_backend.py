@@ -170,15 +170,15 @@ def test_every_different_text_is_read_once_in_a_session_and_a_store(models, tmp_
         assert estimate.free == estimate.repeated  # nothing is stored, and each text is read once
         scored(session, models(), [*OUTPUTS, OUTPUTS[0]], both_orders=True)
         [spent] = session.spent()
-        assert spent["prompt_tokens"] == estimate.usage.prompt_tokens > 6
+        assert spent.prompt_tokens == estimate.usage.prompt_tokens > 6
         scored(session, models(), OUTPUTS)
         scored(session, models(), ["A seventh text."])
-        assert session.spent()[0]["calls"] == 7
-        assert session.spent()[0]["from_store"] is None
+        assert session.spent()[0].calls == 7
+        assert session.spent()[0].from_store is None
     for calls in (6, 0):
         with Session(tmp_path / "store") as session:
             scored(session, models(), OUTPUTS)
-            assert session.spent()[0]["calls"] == calls
+            assert session.spent()[0].calls == calls
 
 
 def test_what_a_reward_model_cannot_do_is_said_in_one_sentence(models, judge):
@@ -282,7 +282,7 @@ def test_the_method_reward_gives_the_raw_rewards_of_the_judge_or_its_own_model(m
             of_judge, win_ratio = run(names, lambda opened=opened: opened, work=tmp_path)
             assert of_judge.result.method.scores == pytest.approx(expected, abs=1e-4)
             assert of_judge.result.reused == again
-        assert session.spent()[0]["calls"] == 3
+        assert session.spent()[0].calls == 3
     ranks = sorted(expected, key=expected.get)
     assert sorted(ranks, key=win_ratio.result.method.scores.get) == ranks
 
@@ -312,10 +312,10 @@ def test_certify_and_audit_with_a_reward_model(models):
     with Session() as session:
         asker = open_asker(ladders(), session.open(f"reward:{models()}", FLOAT32))
         certificate = certify(ladders(), asker)
-        assert session.spent()[0]["calls"] == 3
+        assert session.spent()[0].calls == 3
         rows = audit(ladders(), asker)
         # 3 rungs, and the worst one with each of 3 added sentences.
-        assert session.spent()[0]["calls"] == 6
+        assert session.spent()[0].calls == 6
     low, middle, _ = plain_rewards(models(), RUNGS)
     [dimension] = certificate.dimensions
     assert dimension.steps[0].w == pytest.approx(1 / (1 + math.exp(low - middle)), abs=1e-4)

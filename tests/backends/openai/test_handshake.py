@@ -129,7 +129,7 @@ def test_a_fixed_server_is_asked_once_and_says_so(serve):
     # one plain sentence
     votes = ": one answer a question, the same every time: votes, not probabilities"
     assert backend.notice.endswith(votes)
-    assert backend.read_mode["not_better"][0].startswith("exact: no token ids")
+    assert backend.read_mode.not_better[0].startswith("exact: no token ids")
     server.asked.clear()
     (reading,) = backend.read_labels([question("x")], LABELS)
     assert len(server.asked) == 1

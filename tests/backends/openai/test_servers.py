@@ -195,7 +195,7 @@ def test_each_server_is_read_in_its_best_way_and_says_so(name, judge):
     server, backend = judge(row)
     version = "?api-version=2024-10-21" if name == "Azure" else ""
     assert backend.fingerprint == f"openai:toy@127.0.0.1:{server.port}/v1{version} {row.mode}"
-    assert row.told in f"{backend.notice}, {'; '.join(backend.read_mode['not_better'])}"
+    assert row.told in f"{backend.notice}, {'; '.join(backend.read_mode.not_better)}"
     backend.read_labels(questions(1), LABELS)  # the tokens of the labels are asked for once
     server.asked.clear()
     (reading,) = backend.read_labels(questions(1), LABELS)

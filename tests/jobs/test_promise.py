@@ -1,0 +1,92 @@
+"""Kinds of promises: what is counted, which candidate is promised, and what a further kind needs."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import refladder
+from refladder.jobs import promise as promises
+from refladder.jobs.promise import KINDS, Promise, Terms, promise_of
+from refladder.options import OPTIONS
+from refladder.records import Threshold
+from refladder.statistics.threshold import Candidates
+
+# Ten candidates keep 30, 60, ... of 300 labelled rows, whose contexts have one row each. The third and fourth of them
+# have a few bad rows, and the last five no good ones.
+ROWS = 300
+PATH = Candidates(cutoffs=np.arange(10.0)[::-1], rows=np.arange(30, 301, 30), total=ROWS)
+LEVELS = np.arange(ROWS) // 30
+GOOD = (LEVELS < 5) & ~np.isin(np.arange(ROWS), [70, 95, 100])
+UNITS = np.arange(ROWS)
+DROPPED = Terms(
+    among="bad",
+    keeps_most=True,
+    wanted="of the bad rows dropped",
+    promised="at least {share:g} of the bad rows are dropped.",
+    levels=lambda levels, good, none: (np.where(good, none, 0), np.where(good, none, levels)),
+)
+
+
+def test_each_kind_is_an_option_a_parameter_and_a_field_of_the_threshold():
+    parameters = inspect.signature(refladder.calibrate).parameters
+    names = {each.name for each in fields(Threshold)}
+    assert [
+        kind for kind in KINDS if not {kind} <= OPTIONS.keys() & parameters.keys() & names
+    ] == []
+
+
+def test_the_share_is_given_under_the_name_of_its_kind():
+    given = {"precision": None, "recall": 0.75, "sure": 0.8}
+    assert promise_of(given) == Promise(kind="recall", share=0.75, sure=0.8)
+    assert promise_of(given).shares == {"precision": None, "recall": 0.75}
+
+
+def passed(share, sure, missed, of):
+    """Whether a binomial test with scipy allows a promise, for each candidate."""
+    return [
+        binom.cdf(bad, rows, 1 - share) <= 1 - sure for bad, rows in zip(missed, of, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("kind", ["precision", "recall", "dropped"])
+def test_the_candidate_that_is_promised_and_the_naive_one(monkeypatch, kind):
+    monkeypatch.setattr(promises, "KINDS", {**KINDS, "dropped": DROPPED})
+    made = Promise(kind=kind, share=0.9)
+    kept = np.array([level >= LEVELS for level in range(10)])
+    above, good, bad = kept.sum(1), (kept & GOOD).sum(1), (kept & ~GOOD).sum(1)
+    # A first look has .9 of 1 - .9; the walk of a promise that keeps most rows has .9 of that.
+    if kind == "precision":
+        fine, share = passed(0.9, 1 - 0.081, bad, above), good / above
+    elif kind == "recall":
+        fine, share = passed(0.9, 1 - 0.09, GOOD.sum() - good, [GOOD.sum()] * 10), good / GOOD.sum()
+    else:
+        fine = passed(0.9, 1 - 0.081, bad, [(~GOOD).sum()] * 10)
+        share = 1 - bad / (~GOOD).sum()
+    sums = made.sums(PATH, LEVELS, GOOD, UNITS)
+    reached = np.flatnonzero(share >= 0.9)
+    if kind == "recall":
+        assert (made.chosen(sums), made.naive(sums)) == (fine.index(True), reached[0])
+    else:
+        assert made.chosen(sums) == max(np.flatnonzero(fine))
+        assert made.naive(sums) == reached[-1]
+    assert not made.tested_first(sums)
+
+
+def test_all_rows_are_kept_if_they_pass_before_the_walk():
+    everywhere = np.ones(ROWS, np.bool_)
+    made = {kind: Promise(kind=kind, share=0.9) for kind in KINDS}
+    sums = {kind: made[kind].sums(PATH, LEVELS, everywhere, UNITS) for kind in KINDS}
+    assert {kind for kind in KINDS if made[kind].tested_first(sums[kind])} == {"precision"}
+
+
+def test_a_further_kind_leaves_the_looks_of_the_others_as_they_are(monkeypatch):
+    before = {kind: Promise(kind=kind, share=0.9).look_values for kind in KINDS}
+    assert before == {"precision": [0.9, None], "recall": [None, 0.9]}
+    monkeypatch.setattr(promises, "KINDS", {**KINDS, "dropped": DROPPED})
+    assert {kind: Promise(kind=kind, share=0.9).look_values for kind in KINDS} == before
+    assert Promise(kind="dropped", share=0.9).look_values == [None, None, 0.9]
