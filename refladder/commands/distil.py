@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call, output_path
+from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.report.log import Log, log_lines
@@ -105,7 +105,6 @@ def distil(
     from refladder.students.student import ShownStudent, surface_lines
 
     with Call(distil, locals()) as call:
-        output_path(out)
         texts = text_columns(call.given["columns"])
         scored = call.labelled({**call.given, "columns": None}, others=texts)
         record, notes = run(spec_of(call.given, scored), Log())
