@@ -69,14 +69,8 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
     events = console.Console(as_json=as_json)
     certificate = run(spec, session, events)
     if as_json:
-        judge_check = [asdict(check) for check in events.checks]
-        console.say_json(
-            {
-                **json_of(certificate),
-                "judge_check": judge_check,
-                "spent": spent_json(session.spent()),
-            }
-        )
+        checks, spent = [*map(asdict, events.checks)], spent_json(session.spent())
+        console.say_json({**json_of(certificate), "judge_check": checks, "spent": spent})
     else:
         print_certificate(certificate)
         stored = "stored in the folder of the set"
