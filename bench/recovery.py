@@ -140,7 +140,7 @@ def by_sorting(
         if orders > 1:
             p = (p + 1 - p.T) / 2
         start = random.permutation(ITEMS).tolist()
-        (done,), _ = run_together(
+        (done,) = run_together(
             [sort(start)], lambda asked, p=p: [p[one, other] for _, one, other in asked]
         )
         counts.append(orders * len(done.asked))

@@ -166,7 +166,7 @@ def study(benchmark: Benchmark, dimension: Dimension, judge: str) -> FloatArray:
         good = ratings > median if median < ratings.max() else ratings == median
         of_draw = []
         for name in SETS:
-            if isinstance(name, str):  # noqa: SIM108
+            if isinstance(name, str):
                 compared = rungs[contexts]
             else:
                 compared = np.tile(rungs[anchors[:name]].reshape(-1), (len(rows), 1))

@@ -50,7 +50,7 @@ _NAME = (
     r"(?:[\w-]*[_-])?(?:api|access|secret|private|subscription|account)[_-]?key|apikey|(?:[\w-]*[_-])?(?:password|passwd)"
     r"|passphrase|(?:client[_-]?)?secret|authorization|(?:(?:access|api|auth|bearer|hf|refresh|security|session)[_-]?)?token"
 )
-# Further names in URLs.
+# Further names of secrets in URLs.
 _IN_URL = r"(?:[\w.-]*[_.-])?(?:signature|sig|credential|key|token)|awsaccesskeyid"
 _FIELD = re.compile(_NAME, re.IGNORECASE)
 # The first is the user and the password in a URL.
@@ -74,7 +74,12 @@ def in_call(parameters: Mapping[str, str]) -> Iterator[None]:
 
 def plural(count: int, noun: str) -> str:
     """Write a number with its noun, such as `1 label` and `2 labels`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def agreeing(count: int, one: str, many: str) -> str:
+    """Return the words that agree with a number, such as `has` or `have`."""
+    return one if count == 1 else many
 
 
 def either(command: str, call: str) -> str:
@@ -160,7 +165,7 @@ class ExitCode(IntEnum):
     # The command finished, and some outputs have no score, or a promise or a certificate is refused.
     INCOMPLETE = 3
     AWAITED = 4
-    # As a shell reports the signals SIGINT and SIGPIPE.
+    # A shell reports the signals SIGINT and SIGPIPE by these numbers.
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 
@@ -189,7 +194,7 @@ class InUseError(UsageError):
 
 
 class OtherRunError(UsageError):
-    """A file of judgments is that of another run."""
+    """A file of judgments belongs to another run."""
 
 
 class UnknownNameError(UsageError):

@@ -89,7 +89,7 @@ NamedOptions = Iterable[tuple[str, Option | None]]
 
 
 def whole_number_or_word(text: str) -> int | str:
-    """Return a whole number as such, and any other text as it is."""
+    """Return a whole number, or any other text unchanged."""
     return int(text) if str(text).isdecimal() else text
 
 

@@ -68,9 +68,8 @@ def parse_json(
         reason = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
         if whole_file and isinstance(error, json.JSONDecodeError):
             where, reason = f"{where}:{error.lineno}", error.msg
-        raise DataError(
-            f"{where}: not JSON ({reason}){f'; {expected}' if expected else ''}"
-        ) from error
+        more = f"; {expected}" if expected else ""
+        raise DataError(f"{where}: not JSON ({reason}){more}") from error
     return value
 
 
@@ -136,7 +135,7 @@ def parse_as(
             # A `value_error` is about the record as a whole.
             if fault.kind not in {"value_error", "missing", "unexpected_keyword_argument"}:
                 words += f", found {fault.found!r:.80}"
-        return f"{where}: {words}{f'; {step}' if step else ''}"
+        return f"{where}: {words}; {step}" if step else f"{where}: {words}"
 
     return read_strict(kind, text, message_of, extra)
 
@@ -151,7 +150,9 @@ def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[st
     except (ValueError, RecursionError) as error:
         reason = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
         line = _AT_LINE.search(reason)
-        raise DataError(f"{where}{f':{line[1]}' if line else ''}: {what} ({reason})") from error
+        if line:
+            where = f"{where}:{line[1]}"
+        raise DataError(f"{where}: {what} ({reason})") from error
     return table
 
 

@@ -205,7 +205,7 @@ class Sampling:
     seed: int = 0
 
     def drawn(self, own: tuple[float, float] = (1.0, 1.0)) -> tuple[float, float]:
-        """Return temperature and top-p; a missing one is that of `table`."""
+        """Return temperature and top-p; missing ones are taken from `own`."""
         temperature = own[0] if self.temperature is None else self.temperature
         top_p = own[1] if self.top_p is None else self.top_p
         return temperature, top_p
@@ -376,6 +376,11 @@ class Comparison:
     dimension: str
     subject: str
     against: str
+
+
+def log_of(probability: float) -> float:
+    """Return the natural logarithm of a probability, which may be 0."""
+    return math.log(probability) if probability > 0 else IMPOSSIBLE
 
 
 def impossible(logprobs: Sequence[float], mass: float | None, *, apart: bool = False) -> str | None:
@@ -649,7 +654,7 @@ class Unwritten(str):
     tokens: int
 
     def __new__(cls, identity: str, tokens: int) -> Self:
-        """Make a text that differs from that of every other identity."""
+        """Make a text that differs from the text of every other identity."""
         text = super().__new__(cls, f"(not written yet: {identity})")
         text.tokens = tokens
         return text

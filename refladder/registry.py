@@ -34,10 +34,10 @@ def names(kind: str, table: Mapping[str, Entry]) -> list[str]:
 
 def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
     """Return the sorted names of one kind with their descriptions; names from other packages are marked."""
-    return {
-        name: table[name].about if name in table else "registered by another package"
-        for name in names(kind, table)
-    }
+    described = dict.fromkeys(names(kind, table), "registered by another package")
+    for name, entry in table.items():
+        described[name] = entry.about
+    return described
 
 
 def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:

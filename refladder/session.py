@@ -105,11 +105,11 @@ class Session:
 
         `flag` is the command-line option that `options` come from, for messages.
         """
-        # As on the command line.
-        texts = {
-            name.replace("-", "_"): str(value).lower() if isinstance(value, bool) else str(value)
-            for name, value in (options or {}).items()
-        }
+        texts = {}
+        for name, value in (options or {}).items():
+            # The command line writes false and true.
+            text = str(value).lower() if isinstance(value, bool) else str(value)
+            texts[name.replace("-", "_")] = text
         key = (backend if isinstance(backend, str) else id(backend), *sorted(texts.items()))
         if key not in self._opened:
             if isinstance(backend, str):
@@ -136,10 +136,11 @@ class Session:
 
     def estimates(self) -> list[tuple[str, Price | None, Estimate]]:
         """Return name, price and estimate of each backend that a dry run opened."""
-        return [
-            (opened.name, opened.metered.price, opened.unanswered.estimate(opened.metered.price))
-            for opened in self._opened.values()
-        ]
+        estimates = []
+        for opened in self._opened.values():
+            price = opened.metered.price
+            estimates.append((opened.name, price, opened.unanswered.estimate(price)))
+        return estimates
 
     def plan(self, existing: int) -> Plan:
         """Return what each backend would be asked after a dry run; `existing` judgments are reused."""

@@ -31,7 +31,7 @@ Given = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """A table that is read, and one that is written: paths, URLs or `-`; a format of None is that of the file's ending.
+    """A table that is read, and one that is written: paths, URLs or `-`; a format of None follows the file's ending.
 
     `escape_formulas` puts `'` before text in CSV that a spreadsheet would run as a formula.
     """

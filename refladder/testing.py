@@ -90,6 +90,7 @@ def _writing_prompts() -> list[Prompt]:
 
 def _judging_prompts() -> list[Prompt]:
     labels = {WIN: "Better", LOSS: "Worse", TIE: "Similar"}
+    prompts = []
     pairs = [
         ("Divers divers divers.", "A storm closed the harbour of Lerwick until Thursday."),
         (
@@ -98,14 +99,10 @@ def _judging_prompts() -> list[Prompt]:
         ),
         ("The library lends tools.", "The library lends drills and ladders as well as books."),
     ]
-    return [
-        _prompt(
-            "compare",
-            {"context": article, **_CRITERION, "reference": reference, "target": target},
-            labels,
-        )
-        for article, (reference, target) in zip(_ARTICLES, pairs, strict=True)
-    ]
+    for article, (reference, target) in zip(_ARTICLES, pairs, strict=True):
+        slots = {"context": article, **_CRITERION, "reference": reference, "target": target}
+        prompts.append(_prompt("compare", slots, labels))
+    return prompts
 
 
 def check_backend(backend: Backend, *, tolerance: float = 1e-6) -> None:
@@ -239,10 +236,8 @@ def _close(first: LabelReading, second: LabelReading, tolerance: float) -> bool:
         return first.logprobs == second.logprobs
     if len(first.logprobs) != len(second.logprobs):
         return False
-    return all(
-        abs(value - other) <= tolerance
-        for value, other in zip(first.logprobs, second.logprobs, strict=True)
-    )
+    pairs = zip(first.logprobs, second.logprobs, strict=True)
+    return all(abs(value - other) <= tolerance for value, other in pairs)
 
 
 def check_benchmark(benchmark: Benchmark) -> None:
@@ -298,46 +293,30 @@ def made_benchmark(task: str = "summarization") -> Benchmark:
     Args:
         task: task of the contexts. The texts are summaries of news, or triples of data for data-to-text.
     """
-    contexts = tuple(
-        Context(
-            id=f"c{number}",
-            task=task,
-            text="(Lerwick | country | Scotland)" if task == "data-to-text" else article,
-            references=(article.split(". ")[0] + ".", "Something else happened."),
-        )
-        for number, article in enumerate(_ARTICLES)
-    )
-    outputs = []
-    for context, article in zip(contexts, _ARTICLES, strict=True):
+    names = "coherence", "fluency"
+    contexts, outputs, ratings = [], [], []
+    for number, article in enumerate(_ARTICLES):
         first, second = article.split(". ")[:2]
+        text = "(Lerwick | country | Scotland)" if task == "data-to-text" else article
+        references = (first + ".", "Something else happened.")
+        contexts.append(Context(id=f"c{number}", task=task, text=text, references=references))
         texts = (article, first + ".", f"{second} {second}", "Nothing of note.")
-        outputs += [
-            Output(id=f"{context.id}/s{key}", context_id=context.id, system=f"s{key}", text=text)
-            for key, text in enumerate(texts)
-        ]
-    dimensions = tuple(
-        Dimension(name=name, description=_CRITERION["description"])
-        for name in ("coherence", "fluency")
-    )
-    ratings = tuple(
-        Rating(
-            output_id=output.id,
-            dimension=dimension.name,
-            value=float(5 - int(output.system[1]) - number),
-            rater=rater,
-        )
-        for output in outputs
-        for dimension in dimensions
-        for number, rater in enumerate(("one", "two"))
-    )
+        for key, output in enumerate(texts):
+            system, name = f"s{key}", f"c{number}/s{key}"
+            outputs.append(Output(id=name, context_id=f"c{number}", system=system, text=output))
+            for dimension in names:
+                for rater, value in (("one", 5.0 - key), ("two", 4.0 - key)):
+                    rating = Rating(output_id=name, dimension=dimension, value=value, rater=rater)
+                    ratings.append(rating)
+    description = _CRITERION["description"]
     return Benchmark(
         name="made",
         revision="1",
         licence="CC0-1.0",
-        dimensions=dimensions,
-        contexts=contexts,
+        dimensions=tuple(Dimension(name=name, description=description) for name in names),
+        contexts=tuple(contexts),
         outputs=tuple(outputs),
-        ratings=ratings,
+        ratings=tuple(ratings),
     )
 
 

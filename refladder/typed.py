@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class _Kind:
     one: str
     several: str
     fits: Callable[[object], bool]
-    # Gets the name of the argument and a value that fits, and checks what the value holds.
+    # This function gets the name of the argument and a value that fits, and checks what the value holds.
     taken: Callable[[str, Any], Any] = lambda _name, value: value
 
 
@@ -88,12 +89,11 @@ def checked(function: Callable[P, T]) -> Callable[P, T]:
 
     @functools.wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> T:
-        if not takes_any and (
-            unknown := next((each for each in named if each not in parameters), "")
-        ):
-            near = did_you_mean(unknown, parameters, end="")
-            called = function.__qualname__.removesuffix(".__init__")
-            raise TypeError(f"{called} has no argument {unknown!r}{near}")
+        for name in named:
+            if name not in parameters and not takes_any:
+                near = did_you_mean(name, parameters, end="")
+                called = function.__qualname__.removesuffix(".__init__")
+                raise TypeError(f"{called} has no argument {name!r}{near}")
         positional, given = check(arguments, named)
         return function(*positional, **given)
 
@@ -127,9 +127,9 @@ def _named(kinds: Iterable[_Kind]) -> str:
 
 def _found(value: object) -> str:
     """Show a value, or its type where the value may be large or says nothing."""
-    return (
-        f"{value!r:.60}" if type(value) in _SHOWN else f"an object of type {type(value).__name__}"
-    )
+    if type(value) in _SHOWN:
+        return f"{value!r:.60}"
+    return f"an object of type {type(value).__name__}"
 
 
 @functools.cache
@@ -160,41 +160,38 @@ def _generic(name: str, inside: list[ast.expr]) -> _Kind:
         return _Kind("a function", "functions", callable)
     if name == "Mapping":
         keys, values = map(_read, inside)
-        return _Kind(
-            "a dict",
-            "dicts",
-            lambda value: isinstance(value, Mapping),
-            lambda name, value: {
-                _taken(f"a key of {name}", key, keys): _taken(f"a value of {name}", item, values)
-                for key, item in value.items()
-            },
-        )
+
+        def taken(name: str, value: Mapping[Any, Any]) -> dict[Any, Any]:
+            given = {}
+            for key, item in value.items():
+                known = _taken(f"a key of {name}", key, keys)
+                given[known] = _taken(f"a value of {name}", item, values)
+            return given
+
+        return _Kind("a dict", "dicts", lambda value: isinstance(value, Mapping), taken)
     fixed = name == "tuple" and ast.unparse(inside[-1]) != "..."
-    items = [_read(each) for each in (inside if fixed else inside[:1])]
+    items = list(map(_read, inside))
     names = " or ".join(kind.several for kind in items[0] if kind.one != "None")
     if fixed:
         return _Kind(
             f"a tuple of {len(items)}",
             "tuples",
             lambda value: isinstance(value, tuple) and len(value) == len(items),
-            lambda name, value: tuple(
-                _taken(f"item {number} of {name}", item, kinds)
-                for number, (item, kinds) in enumerate(zip(value, items, strict=True), start=1)
-            ),
+            lambda name, value: tuple(_each(name, value, items)),
         )
     held: Callable[[Any], Any] = {"tuple": tuple, "Sequence": list}.get(name, iter)
     return _Kind(
         f"a list of {names}",
         "lists",
         _is_iterable if name == "Iterable" else _is_list,
-        lambda name, value: held(_each(name, value, items[0])),
+        lambda name, value: held(_each(name, value, itertools.repeat(items[0]))),
     )
 
 
-def _each(name: str, values: Any, kinds: tuple[_Kind, ...]) -> Iterator[Any]:
+def _each(name: str, values: Any, kinds_of: Iterable[tuple[_Kind, ...]]) -> Iterator[Any]:
     # Arrays and series hold numbers of their own types.
     listed = values.tolist() if hasattr(values, "tolist") else values
-    for number, value in enumerate(listed, start=1):
+    for number, (value, kinds) in enumerate(zip(listed, kinds_of, strict=False), start=1):
         yield _taken(f"item {number} of {name}", value, kinds)
 
 
@@ -229,9 +226,9 @@ def _class(name: str) -> _Kind:
     """Return the kind of a class of refladder, and of what is derived from it."""
 
     def fits(value: object) -> bool:
+        bases = type(value).__mro__
         return any(
-            base.__name__ == name and base.__module__.startswith("refladder.")
-            for base in type(value).__mro__
+            base.__name__ == name and base.__module__.startswith("refladder.") for base in bases
         )
 
     return _Kind(f"a {name}", f"{name} objects", fits)

@@ -69,7 +69,7 @@ _SERVERS = {
     ),
     **dict.fromkeys(("sglang", "tgi", "together", "lmstudio", "http", "https"), ""),
 }
-# ORG/NAME
+# A model of the Hub is named ORG/NAME.
 _ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
 
 
@@ -110,10 +110,10 @@ def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
             )
         raise UnknownNameError("backend", name, known, _with_kind(name))
     opener = find("backend", kind, BACKENDS)
-    parameters = inspect.signature(opener).parameters.values()
-    option_names = [
-        parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY
-    ]
+    option_names = []
+    for parameter in inspect.signature(opener).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            option_names.append(parameter.name)
     for name_of_option in options:
         if name_of_option not in option_names:
             raise UnknownNameError(f"option of backend {kind!r}", name_of_option, option_names)

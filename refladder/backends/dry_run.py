@@ -80,7 +80,7 @@ class _Pool(NamedTuple):
 
 @dataclass(slots=True)
 class _Asked:
-    """Prompts that one backend is asked so far; `keys` are those of prompts that are certain to be asked."""
+    """Prompts that one backend is asked so far; `keys` belong to prompts that are certain to be asked."""
 
     usage: Usage = field(default_factory=Usage)
     free: int = 0
@@ -135,12 +135,11 @@ class DryRunBackend(Wrapper):
         stored = self.backend.stored_texts(prompts, sampling)
         self.asked.drawn = sampling.drawn(self.default_sampling)
         self._add(keys, prompts, stored, sampling.max_tokens, ())
-        return [
-            Completion(text=Unwritten(key.hex(), sampling.max_tokens))
-            if completion is None
-            else completion
-            for key, completion in zip(keys, stored, strict=True)
-        ]
+        completions = []
+        for key, completion in zip(keys, stored, strict=True):
+            unwritten = Completion(text=Unwritten(key.hex(), sampling.max_tokens))
+            completions.append(completion or unwritten)
+        return completions
 
     def forget(self, prompts: Sequence[Prompt], sampling: Sampling) -> None:
         """Delete nothing."""
@@ -187,20 +186,26 @@ class DryRunBackend(Wrapper):
         """Return the usage with tokens from its characters, and its cost; None where they are counted or free."""
         if usage.prompt_tokens is not None or not usage.prompts:
             return None
-        none = self.count_requests(0, 0)
+        sent, none = usage.prompts, self.count_requests(0, 0)
         # A prompt is sent once for each answer where no request returns several.
-        sent = usage.prompts if usage.requests is None or none is None else usage.requests - none
+        if usage.requests is not None and none is not None:
+            sent = usage.requests - none
         characters = usage.characters * sent / usage.prompts
         usage = replace(usage, prompt_tokens=math.ceil(characters / CHARACTERS))
         return usage, usage.cost(price) or 0.0
 
     def _seconds(self) -> float | None:
         """Return how long the prompts would take at the pace of stored answers; None where that is not known."""
-        each = {
-            kind: self.answer_seconds(kind) for kind, count in self.asked.kinds.items() if count
-        }
-        known = [pace * self.asked.kinds[kind] for kind, pace in each.items() if pace is not None]
-        return sum(known) if known and len(known) == len(each) and not self.wants_all else None
+        kinds = +self.asked.kinds
+        if self.wants_all or not kinds:
+            return None
+        seconds = 0.0
+        for kind, count in kinds.items():
+            pace = self.answer_seconds(kind)
+            if pace is None:
+                return None
+            seconds += pace * count
+        return seconds
 
     def _add(
         self,
@@ -214,15 +219,17 @@ class DryRunBackend(Wrapper):
         asked = self.asked
         seen = asked.keys if self._most is None else set()
         once = self._most is not None or self.stores_answers
-        # Rows and their keys.
+        # The key of each row that needs a new answer.
         fresh: dict[int, bytes] = {}
         for row, (key, answer) in enumerate(zip(keys, stored, strict=True)):
             if answer is None and not (once and key in seen):
                 fresh[row] = key
                 seen.add(key)
-        split = [_without_unwritten(prompts[row]) for row in fresh]
-        written = [prompt for prompt, _ in split]
-        limits = [limit for _, limit in split]
+        written, limits = [], []
+        for row in fresh:
+            prompt, limit = _without_unwritten(prompts[row])
+            written.append(prompt)
+            limits.append(limit)
         counts = self.count_tokens(written)
         tokens = None if counts is None else list(map(add, counts, limits))
         kind = LABELS if labels else WRITE
@@ -249,9 +256,10 @@ class DryRunBackend(Wrapper):
 
 def _without_unwritten(prompt: Prompt) -> tuple[Prompt, int]:
     """Return a prompt without its unwritten texts, and the most tokens that they can have."""
-    unwritten = {
-        name: text.tokens for name, text in prompt.slots.items() if isinstance(text, Unwritten)
-    }
+    unwritten = {}
+    for name, text in prompt.slots.items():
+        if isinstance(text, Unwritten):
+            unwritten[name] = text.tokens
     tokens = sum(unwritten.get(name, 0) for name in prompt.names)
     if not tokens:
         return prompt, 0

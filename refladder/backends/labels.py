@@ -6,6 +6,7 @@ that are impossible, which label an answer names, and the log-probability of a l
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections import Counter
@@ -87,6 +88,11 @@ def spellings_after(prefix: str, label: str) -> list[str]:
     return both if prefix[-1] in _OPENING else both[::-1]
 
 
+def ids_after(beginning: list[int], ids: list[int]) -> list[int]:
+    """Return the token ids that follow a beginning; none if ids do not begin with it."""
+    return ids[len(beginning) :] if ids[: len(beginning)] == beginning else []
+
+
 def both_count(ends: Sequence[Sequence[Sequence[int]]]) -> bool:
     """Return whether the second spelling of each label counts: one token for every label costs nothing and is fair."""
     return all(len(spelt[1]) == 1 for spelt in ends)
@@ -138,13 +144,16 @@ def reading_from_sequences(
     cut: bool = False,
     note: str | None = None,
 ) -> LabelReading:
-    """Label log-probabilities from those of token sequences, without continuations; spellings of a label add up."""
+    """Read labels from the log-probabilities of token sequences, without continuations; spellings of a label add up."""
     alone = {}
     for sequence, logprob in logprobs.items():
         longer = [other for other in logprobs if _begins(sequence, other)]
-        # Those that continue the sequence directly, not through another one.
-        nearest = [other for other in longer if not any(_begins(one, other) for one in longer)]
-        alone[sequence] = without_continuations(logprob, [logprobs[other] for other in nearest])
+        continuations = []
+        for other in longer:
+            # What continues the sequence through another one is part of that one.
+            if not any(_begins(one, other) for one in longer):
+                continuations.append(logprobs[other])
+        alone[sequence] = without_continuations(logprob, continuations)
     values = [log_sum([alone[ids] for ids in dict.fromkeys(group)]) for group in spellings]
     return checked_reading(
         values, mass=math.fsum(map(math.exp, alone.values())), seen=seen, cut=cut, note=note
@@ -163,7 +172,7 @@ def reading_from_verdicts(
     note: str | None = None,
     places: Sequence[str | None] = (),
 ) -> LabelReading:
-    """Label probabilities from what `label_in` gave for sampled answers, and these answers as they may be shown.
+    """Read labels from what `label_in` gave for sampled answers, and these answers as they may be shown.
 
     They are the shares of the labels among the answers that name one. `places` are the lines of files with the answers.
 
@@ -175,19 +184,25 @@ def reading_from_verdicts(
     problem = None
     if unparsed:
         reasons = ", ".join(f"{count} x {reason}" for reason, count in unparsed.most_common())
-        numbers = [n for n, (verdict, _) in enumerate(verdicts) if isinstance(verdict, str)]
-        example = next((verdicts[n][1][:_SHOWN] for n in numbers if verdicts[n][1]), "")
-        place = next((places[n] for n in numbers if n < len(places) and places[n]), None)
+        example = place = None
+        for (verdict, answer), line in itertools.zip_longest(verdicts, places):
+            if isinstance(verdict, str):
+                example = example or answer[:_SHOWN]
+                place = place or line
         word = UNPARSED if example or EMPTY in unparsed or NO_CHOICE in unparsed else "missing"
         problem = f"{unparsed.total()} of {len(verdicts)} answers {word}: {reasons}"
-        problem += f", e.g. {example!r}" if example else ""
-        problem += f" ({place})" if place else ""
+        if example:
+            problem += f", e.g. {example!r}"
+        if place:
+            problem += f" ({place})"
     if not parsed:
         return LabelReading(reason=problem or "no answers", cut=cut)
+    logprobs = [NEVER] * labels
+    for label in range(labels):
+        if counts[label]:
+            logprobs[label] = math.log(counts[label] / parsed)
     return LabelReading(
-        logprobs=tuple(
-            math.log(counts[label] / parsed) if counts[label] else NEVER for label in range(labels)
-        ),
+        logprobs=tuple(logprobs),
         mass=parsed / len(verdicts),
         exactness="sampled",
         cut=cut,
@@ -201,11 +216,14 @@ def without_thoughts(text: str) -> str:
     if final is not None:
         return final.group(1)
     text = _without_blocks(text)
-    # Opened by the chat template, so that only its end is in the answer.
+    # If the chat template opened the block, only its end is in the answer.
     closed = _CLOSED.match(text)
-    text = text if closed is None else text[closed.end() :]
+    if closed is not None:
+        text = text[closed.end() :]
     opened = _OPENED.search(text)
-    return (text if opened is None else text[: opened.start()]).strip()
+    if opened is not None:
+        text = text[: opened.start()]
+    return text.strip()
 
 
 def _without_blocks(text: str) -> str:
@@ -258,8 +276,7 @@ def _label_in(answer: str, names: Sequence[str], *, complete: bool) -> int | str
             return inside
     start = answer.lstrip(_MARKS)
     verdict = _at_start(start, names, complete=complete)
-    lead = _LEAD.match(start) if verdict is None else None
-    if lead is not None:
+    if verdict is None and (lead := _LEAD.match(start)):
         verdict = _at_start(start[lead.end() :].lstrip(_MARKS), names, complete=complete)
     return _anywhere(answer, names, complete=complete) if verdict is None else verdict
 
@@ -268,13 +285,7 @@ def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str |
     """Return the label at the beginning of a text, or why it is not named; None if there is no label."""
     match = None if _are_letters(names) else re.match(_any_of(names), text, re.IGNORECASE)
     if match is None:
-        short = _short_names(names)
-        match = re.match(_any_of(short) + _AFTER_SHORT, text, re.IGNORECASE) if short else None
-        if match is None:
-            return None
-        return (
-            short.index(match.group().casefold()) if complete or match.end() < len(text) else CUT_IN
-        )
+        return _short_at_start(text, _short_names(names), complete=complete)
     if _are_numbers(names):
         if not complete and match.end() == len(text):
             return CUT_IN
@@ -283,6 +294,15 @@ def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str |
     if _DENIAL.match(text, match.end()):
         return NEGATED
     return SEVERAL if _leaves_open(text, match, names) else names.index(match.group().casefold())
+
+
+def _short_at_start(text: str, short: Sequence[str], *, complete: bool) -> int | str | None:
+    match = re.match(_any_of(short) + _AFTER_SHORT, text, re.IGNORECASE) if short else None
+    if match is None:
+        return None
+    if not complete and match.end() == len(text):
+        return CUT_IN
+    return short.index(match.group().casefold())
 
 
 def _leaves_open(text: str, match: re.Match[str], names: Sequence[str]) -> bool:
@@ -309,7 +329,9 @@ def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
     pattern = f"(?P<label>{_any_of(names)})"
     short = _are_numbers(names) or _are_letters(names)
     if short:
-        pattern = _ANNOUNCED + pattern + ("" if _are_numbers(names) else _AFTER_SHORT)
+        pattern = _ANNOUNCED + pattern
+    if _are_letters(names):
+        pattern += _AFTER_SHORT
     matches = list(re.finditer(pattern, text, re.IGNORECASE))
     if _are_numbers(names):
         matches = [match for match in matches if _ends_grade(text, match.end(), names)]
@@ -320,12 +342,12 @@ def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
         return NO_LABEL
     if len(distinct) > 1:
         return SEVERAL
-    backwards = text[::-1]
-    if _NEGATIVE.search(text) and any(
-        _NEGATION.match(backwards, len(text) - match.start()) or _DENIAL.match(text, match.end())
-        for match in matches
-    ):
-        return NEGATED
+    if _NEGATIVE.search(text):
+        backwards = text[::-1]
+        for match in matches:
+            before = _NEGATION.match(backwards, len(text) - match.start())
+            if before or _DENIAL.match(text, match.end()):
+                return NEGATED
     return names.index(distinct.pop())
 
 
@@ -355,10 +377,11 @@ def _short_names(names: Sequence[str]) -> list[str]:
     """Return the last words of labels that differ in these only, or the letters of a scale; else no names."""
     if _are_letters(names):
         return list(names)
-    parts = [name.rpartition(" ") for name in names]
-    words = [word for _, _, word in parts]
-    alike = len({head for head, _, _ in parts}) == 1 and bool(parts[0][0])
-    return words if alike and len(set(words)) == len(words) else []
+    words = [name.rpartition(" ")[2] for name in names]
+    heads = {name.rpartition(" ")[0] for name in names}
+    if len(heads) != 1 or heads == {""} or len(set(words)) < len(words):
+        return []
+    return words
 
 
 def _json_label(text: str, names: Sequence[str]) -> int | str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 import numbers
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from refladder.backends.protocol import Backend
 from refladder.errors import BackendError, UsageError, raised
-from refladder.records import IMPOSSIBLE, LOSS, OUTCOMES, TIE, WIN, LabelReading, digest_of
+from refladder.records import LOSS, OUTCOMES, TIE, WIN, LabelReading, digest_of, log_of
 
 if TYPE_CHECKING:
     from refladder.records import Completion, Prompt, Sampling
@@ -94,19 +93,17 @@ class FunctionJudge(Backend):
         except Exception as error:
             raise BackendError(f"{self.fingerprint} {raised(error)}") from error
         if not isinstance(answers, list | tuple) or len(answers) != len(questions):
-            returned = (
-                f"{len(answers)} answers"
-                if isinstance(answers, list | tuple)
-                else type(answers).__name__
-            )
+            returned = type(answers).__name__
+            if isinstance(answers, list | tuple):
+                returned = f"{len(answers)} answers"
             raise BackendError(
                 f"{self.fingerprint} returned {returned} for {len(questions)} questions; return a list with one answer "
                 "for each, in order"
             )
-        return [
-            self._reading(answer, prompt, labels)
-            for answer, prompt in zip(answers, prompts, strict=True)
-        ]
+        readings = []
+        for answer, prompt in zip(answers, prompts, strict=True):
+            readings.append(self._reading(answer, prompt, labels))
+        return readings
 
     def _question(self, prompt: Prompt) -> JudgeQuestion:
         if prompt.role not in _TEXTS:
@@ -125,10 +122,8 @@ class FunctionJudge(Backend):
         if TIE not in prompt.outcomes:
             shares = {outcome: shares[outcome] + shares[TIE] / 2 for outcome in (WIN, LOSS)}
         meaning = dict(zip(prompt.labels, prompt.outcomes, strict=True))
-        chosen = [shares[meaning[label]] for label in labels]
-        return LabelReading(
-            logprobs=tuple(math.log(p) if p > 0 else IMPOSSIBLE for p in chosen), mass=1.0
-        )
+        logprobs = tuple(log_of(shares[meaning[label]]) for label in labels)
+        return LabelReading(logprobs=logprobs, mass=1.0)
 
 
 def _shares(answer: object) -> dict[str, float] | str:

@@ -270,7 +270,7 @@ class Streaming(Backend):
 
 
 class Wrapper(Backend):
-    """A backend around another one: every member is that of the inner backend unless a subclass overrides it.
+    """A backend around another one, whose members it has unless a subclass overrides them.
 
     The two `_each` members are an exception: they call `write` and `read_labels` of the wrapper itself.
     """

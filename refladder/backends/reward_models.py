@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
 
 def open_reward(target: str, **given: Any) -> Backend:
-    """Open a reward model; with the option `base_url` it is on that server, and else its options are those of hf."""
+    """Open a reward model: on the server of the option `base_url`, or on this machine with the options of hf."""
     if not target:
         raise UsageError(
             "reward needs a model: reward:ORG/MODEL, reward:FOLDER, or with base_url its name on a server"
         )
     served = bool(given.get("base_url"))
+    options = _SERVED if served else _LOCAL
     for name in given:
-        if name not in (_SERVED if served else _LOCAL):
+        if name not in options:
             where = "not with base_url" if served else "only with base_url"
             raise UsageError(f"reward:{target} takes the option {name} {where}; leave it out")
-    return (open_served if served else open_local)(target, **given)
+    return open_served(target, **given) if served else open_local(target, **given)
 
 
 # What opens backends knows their options by the keyword-only parameters of the function.
-_LOCAL = {
-    name: each for name, each in inspect.signature(open_hf).parameters.items() if name != "prefix"
-}
+_LOCAL = dict(inspect.signature(open_hf).parameters)
+del _LOCAL["prefix"]
 _SERVED = inspect.signature(open_served).parameters
 open_reward.__signature__ = inspect.Signature(list({**_LOCAL, **_SERVED}.values()))  # type: ignore[attr-defined]

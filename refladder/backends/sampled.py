@@ -28,11 +28,10 @@ class Sampled(Wrapper):
         if answers < 1:
             raise UsageError(f"at least 1 answer must be sampled, found {answers}")
         super().__init__(backend)
-        # Votes: 1, and not a writer's own.
+        # Without the defaults of a model as a writer: answers are drawn at temperature 1 and top-p 1.
         sampling = sampling.filled()
-        self._samplings = [
-            replace(sampling, seed=sampling.seed + number) for number in range(answers)
-        ]
+        seeds = range(sampling.seed, sampling.seed + answers)
+        self._samplings = [replace(sampling, seed=seed) for seed in seeds]
 
     @property
     def fingerprint(self) -> str:
@@ -63,11 +62,10 @@ class Sampled(Wrapper):
         if awaited is not None:
             raise awaited
         for sampling, answers in zip(self._samplings, drawn, strict=True):
-            unparsed = [
-                prompt
-                for prompt, answer in zip(prompts, answers, strict=True)
-                if isinstance(verdict_of(answer, labels), str)
-            ]
+            unparsed = []
+            for prompt, answer in zip(prompts, answers, strict=True):
+                if isinstance(verdict_of(answer, labels), str):
+                    unparsed.append(prompt)
             self.backend.forget(unparsed, sampling)
         return [reading_of(answers, labels) for answers in zip(*drawn, strict=True)]
 
@@ -77,10 +75,10 @@ def reading_of(answers: Sequence[Completion], labels: Sequence[str]) -> LabelRea
     if any(isinstance(answer.text, Unwritten) for answer in answers):
         return NOT_ASKED
     cuts = [answer.note or "the context was cut" for answer in answers if answer.cut]
-    verdicts = [
-        (verdict_of(answer, labels), "" if answer.finish == "error" else answer.text)
-        for answer in answers
-    ]
+    verdicts = []
+    for answer in answers:
+        shown = "" if answer.finish == "error" else answer.text
+        verdicts.append((verdict_of(answer, labels), shown))
     return reading_from_verdicts(
         verdicts,
         len(labels),

@@ -53,11 +53,12 @@ class Rule:
     error: str | None = None
 
     def __post_init__(self) -> None:
-        kinds = [
-            name for name in ("text", "texts", "answer", "error") if getattr(self, name) is not None
-        ]
+        kinds = []
+        for name in ("text", "texts", "answer", "error"):
+            if getattr(self, name) is not None:
+                kinds.append(name)
         if not kinds and self.finish == "length":
-            # Cut before the first word.
+            # Such an answer is cut before its first word.
             kinds = ["finish"]
         if len(kinds) != 1:
             named = " and ".join(kinds) or "none"
@@ -93,9 +94,8 @@ class Scripted(Backend):
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self._writing = [rule for rule in rules if rule.answer is None]
-        self._judging = [
-            rule for rule in rules if rule.answer is not None or rule.error is not None
-        ]
+        # A rule with an error answers both kinds of prompts.
+        self._judging = [rule for rule in rules if rule.answer or rule.error is not None]
         script = json.dumps([asdict(rule) for rule in rules], sort_keys=True)
         self._digest = digest_of(script, size=6)
 

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"\w[\w .-]{0,59}")
 _KIND = re.compile(r"(\w+)(?::(.*))?", re.DOTALL)
-# Exit codes of a command that wrote its results.
+# A command that wrote its results ends with one of these codes.
 _FINISHED = (0, 3)
-# Seconds for a dry run.
+# A dry run may take these seconds.
 _PLANNING = 120.0
-# Number of the last lines of a run's messages that are shown.
+# This number of the last messages of a run is shown.
 _SHOWN = 12
-# Seconds between two checks of a process.
+# A process is checked after these seconds again.
 _POLL = 0.05
 
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import math
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from refladder.arrays import known_numbers
 from refladder.backends import in_batches, whole
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import SpentCosts, all_spent, spent_json
-from refladder.contest.criteria import Criterion, criteria_of
+from refladder.contest.criteria import criteria_of
 from refladder.contest.task_prompt import (
     TASK,
     open_task_prompt,
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 GENERATED = "generated.jsonl"
 RUN = "run.json"
-# Number of texts written and stored at a time.
+# This number of texts is written and stored at a time.
 BATCH = 256
 
 _WHY = parse_task_prompt(
@@ -176,7 +176,7 @@ def run(spec: ContestSpec, session: Session, events: Events) -> Contest:
 
     Texts and judgments are stored line by line, for resuming; `results.jsonl` is written at the end.
     """
-    # Locked before a model is loaded or a server is asked.
+    # The folder is locked before a model is loaded or a server is asked.
     with locked_folder(spec.folder):
         kept = _Kept(spec, session, spent_before(spec.folder), events)
         contest = _compete(spec, session, kept.progress)
@@ -224,10 +224,9 @@ def _compete(
     instances, criteria, folder = spec.instances, spec.criteria, spec.folder
     sampling, explain = spec.sampling, spec.explain
     _check(spec.models, criteria)
-    models = {
-        name: session.open(model, spec.model_options.get(name))
-        for name, model in spec.models.items()
-    }
+    models = {}
+    for name, model in spec.models.items():
+        models[name] = session.open(model, spec.model_options.get(name))
     judge = session.open(spec.judge, spec.judge_options)
     with bars("writing") as progress:
         texts = _generate(instances, models, folder / GENERATED, sampling, progress)
@@ -239,17 +238,16 @@ def _compete(
         pairs = list(_pairs(instances, models, criteria, texts))
         questions = [question for pair in pairs for question in pair.questions]
         judgments = pair_judge.ask(questions, progress)
-    both_orders = list(zip(judgments[::2], judgments[1::2], strict=True))
-    trials = [pair.trial(both) for pair, both in zip(pairs, both_orders, strict=True)]
+    trials = []
+    unjudged = []
+    for pair, *both in zip(pairs, judgments[::2], judgments[1::2], strict=True):
+        trials.append(pair.trial(both))
+        if any(isinstance(judgment, NotJudged) for judgment in both):
+            unjudged.append(pair)
     if explain:
         with bars("explaining") as progress:
             trials = _explained(pairs, trials, judge, sampling, progress)
     if explain and isinstance(judge, DryRunBackend):
-        unjudged = [
-            pair
-            for pair, both in zip(pairs, both_orders, strict=True)
-            if any(isinstance(judgment, NotJudged) for judgment in both)
-        ]
         possible = [pair.why(best) for pair in unjudged for best in (pair.one, pair.other)]
         with judge.at_most(len(unjudged)):
             judge.write(possible, sampling)
@@ -259,24 +257,14 @@ def _compete(
         rows=[instance.id for instance in instances],
         models=list(models),
         criteria=[criterion.name for criterion in criteria],
-        weights=[
-            criterion.weight if isinstance(criterion, Criterion) else 1.0 for criterion in criteria
-        ],
+        weights=[getattr(criterion, "weight", 1.0) for criterion in criteria],
     )
-    failures = [
-        f"{instance.where}: {instance.note}" for instance in instances if instance.prompt is None
-    ]
-    failures += [
-        f"row {generated.row!r}, model {generated.model!r}: {generated.note}"
-        for generated in texts.values()
-        if generated.text is None
-    ]
     writers = "+".join(f"{name}={backend.fingerprint}" for name, backend in models.items())
     contest = Contest(
         generated=tuple(texts.values()),
         trials=tuple(trials),
         standings=tuple(standings),
-        failures=tuple(failures),
+        failures=tuple(_failures(instances, texts.values())),
         low_mass=sum(map(has_low_mass, judgments)),
         signature=f"compete|models:{writers}|{pair_judge.signature}|orders:2",
     )
@@ -284,6 +272,16 @@ def _compete(
         for fields in _results(contest, instances, criteria):
             stream.write(to_json(fields) + b"\n")
     return contest
+
+
+def _failures(instances: Iterable[Instance], generated: Iterable[Generated]) -> Iterator[str]:
+    """Yield a sentence for each row without a prompt, and for each model without a text for a row."""
+    for instance in instances:
+        if instance.prompt is None:
+            yield f"{instance.where}: {instance.note}"
+    for each in generated:
+        if each.text is None:
+            yield f"row {each.row!r}, model {each.model!r}: {each.note}"
 
 
 def _check(models: Mapping[str, object], criteria: Sequence[Dimension]) -> None:
@@ -360,27 +358,27 @@ def _generate(
     """Let every model write a text for every row that has a prompt."""
     stored = _stored(path)
     texts: dict[tuple[str, str], Generated] = {}
-    prompts = {
-        instance.id: instance.prompt for instance in instances if instance.prompt is not None
-    }
+    prompts: dict[str, Prompt] = {}
+    for instance in instances:
+        if instance.prompt is not None:
+            prompts[instance.id] = instance.prompt
     for model, backend in models.items():
         drawn = sampling.filled(backend.default_sampling)
-        keys = {row: _key(prompt, backend, drawn) for row, prompt in prompts.items()}
-        missing = []
-        for row, key in keys.items():
+        missing = {}
+        for row, prompt in prompts.items():
+            key = _key(prompt, backend, drawn)
             if (row, model, key) in stored:
                 texts[row, model] = stored[row, model, key]
             else:
-                missing.append(row)
-        for batch in in_batches(backend, missing, BATCH):
+                missing[row] = key
+        for batch in in_batches(backend, list(missing), BATCH):
             asked = [prompts[row] for row in batch]
             completions = whole(backend, asked, backend.write(asked, drawn))
-            fresh = {
-                (row, model): _generated(row, model, keys[row], completion)
-                for row, completion in zip(batch, completions, strict=True)
-            }
-            append_records(path, list(fresh.values()))
-            texts |= fresh
+            fresh = []
+            for row, completion in zip(batch, completions, strict=True):
+                texts[row, model] = _generated(row, model, missing[row], completion)
+                fresh.append(texts[row, model])
+            append_records(path, fresh)
             if progress is not None:
                 progress(len(texts), len(prompts) * len(models))
     return {(row, model): texts[row, model] for row in prompts for model in models}
@@ -398,8 +396,8 @@ class _Pair(NamedTuple):
     def questions(self) -> list[Question]:
         """Ask in both orders, one after the other."""
         return [
-            pair_question(self.context, self.criterion, first, second)
-            for first, second in ((self.one, self.other), (self.other, self.one))
+            pair_question(self.context, self.criterion, self.one, self.other),
+            pair_question(self.context, self.criterion, self.other, self.one),
         ]
 
     def trial(self, judgments: Sequence[Judgment]) -> Trial:
@@ -407,13 +405,12 @@ class _Pair(NamedTuple):
         probabilities = first_probabilities(judgments)
         probabilities[1] = 1 - probabilities[1]
         decision, swapped = decisions(probabilities).tolist()
-        forward, backward = (
-            None if math.isnan(value) else value for value in probabilities.tolist()
-        )
+        forward, backward = known_numbers(probabilities)
         winner = None
         if decision == swapped != 0.5:
             winner = self.one.system if decision == 1 else self.other.system
         masses = [judgment.mass for judgment in judgments if judgment.mass is not None]
+        notes = [judgment.note for judgment in judgments if judgment.logprobs is None]
         return Trial(
             row=self.context.id,
             criterion=self.criterion.name,
@@ -423,16 +420,17 @@ class _Pair(NamedTuple):
             backward=backward,
             winner=winner,
             tie=winner is None and forward is not None and backward is not None,
-            note=next((judgment.note for judgment in judgments if judgment.logprobs is None), None),
+            note=notes[0] if notes else None,
             mass=min(masses, default=None),
         )
 
     def why(self, best: Output) -> Prompt:
         """Write the prompt that asks why one of the texts is better."""
+        other = self.other if best is self.one else self.one
         slots = {
             "context": self.context.text,
             "target": best.text,
-            "reference": (self.other if best is self.one else self.one).text,
+            "reference": other.text,
             "dimension": self.criterion.name,
             "description": self.criterion.description,
         }
@@ -450,11 +448,11 @@ def _pairs(
         if instance.prompt is None:
             continue
         context = Context(id=instance.id, task=TASK, text=instance.prompt.text)
-        outputs = [
-            Output(id=model, context_id=instance.id, system=model, text=text)
-            for model in models
-            if (text := texts[instance.id, model].text) is not None
-        ]
+        outputs = []
+        for model in models:
+            text = texts[instance.id, model].text
+            if text is not None:
+                outputs.append(Output(id=model, context_id=instance.id, system=model, text=text))
         for criterion in criteria:
             for one, other in itertools.combinations(outputs, 2):
                 yield _Pair(context, criterion, one, other)

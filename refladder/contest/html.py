@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.contest.ratings import ratings_of
-from refladder.report.rendering import shared_legends
+from refladder.report.rendering import html_terms, shared_legends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ _IMPORT = re.compile(r"^import .*?;\n", re.MULTILINE | re.DOTALL)
 _EXPORT = re.compile(r"^export ", re.MULTILINE)
 _NUMBER = r"-?\d+\.\d+"
 _WITH_INTERVAL = re.compile(rf"({_NUMBER})\S* \[({_NUMBER}), ({_NUMBER})\]")
-# Width of the bar beside a number.
+# The bar beside a number has this width.
 _WIDTH = 120
 
 
@@ -127,10 +127,7 @@ def _table(table: PlainTable) -> str:
     for row in table.rows:
         cells = "".join(f"<td>{_cell(cell)}</td>" for cell in row[1:])
         rows += f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>'
-    lines = "".join(
-        f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend
-    )
-    legend = f"<dl class=legend>{lines}</dl>" if lines else ""
+    legend = f"<dl class=legend>{html_terms(table)}</dl>" if table.legend else ""
     name = escape(table.caption)
     return (
         f'<div class=scroll tabindex=0 role=group aria-label="{name}"><table><caption><span>{name}</span></caption>'

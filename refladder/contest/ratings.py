@@ -26,12 +26,14 @@ if TYPE_CHECKING:
     from refladder.contest.review_data import ReviewData
 
 FIRST, SECOND, TIE = "first", "second", "tie"
-# Seconds to wait for another server that writes the same file.
+# Another server that writes the same file is awaited for these seconds.
 _PATIENCE = 5.0
-# Characters of a rater's name.
+# The name of a rater has at most this number of characters.
 _LONGEST = 80
-# Columns of every grade.
+# Every grade has these columns.
 _COLUMNS = ("output_id", "context_id", "system", "dimension", "value", "rater")
+# A rating has some of these fields beside its texts and criterion.
+_GIVEN = ("value", "winner", "rater")
 _guard = threading.Lock()
 
 
@@ -43,7 +45,7 @@ def add_rating(data: ReviewData, rating: object) -> None:
 
 
 def remove_rating(data: ReviewData, rating: object) -> bool:
-    """Remove the last stored rating that equals this one; whether there was one."""
+    """Remove the last stored rating that equals this one; return whether there was one."""
     path, line = _line(data, rating)
     wanted = to_json(line).decode()
     with _writing(path):
@@ -66,9 +68,7 @@ def ratings_of(data: ReviewData) -> list[dict[str, object]]:
                 keys = {FIRST: FIRST, SECOND: SECOND} if FIRST in fields else {"text": "output_id"}
                 numbers = {key: data.numbers.get(fields[name]) for key, name in keys.items()}
                 criterion = data.criteria.get(fields["dimension"])
-                given = {
-                    name: fields[name] for name in ("value", "winner", "rater") if name in fields
-                }
+                given = {name: fields[name] for name in _GIVEN if name in fields}
             except (KeyError, TypeError) as error:
                 raise DataError(
                     f"{where}: not a rating; correct the line, or move the file away"
@@ -101,9 +101,8 @@ def _line(data: ReviewData, rating: object) -> tuple[Path, dict[str, object]]:
         for name in data.criteria:
             grade.setdefault(name, value if name == dimension else None)
         return data.grades, grade
-    first, second = (
-        data.texts[_number_of(rating, name, len(data.texts))] for name in (FIRST, SECOND)
-    )
+    first = data.texts[_number_of(rating, FIRST, len(data.texts))]
+    second = data.texts[_number_of(rating, SECOND, len(data.texts))]
     if first.row != second.row or first.id == second.id:
         raise DataError("a preference is between two texts of one row")
     if rating.get("winner") not in (FIRST, SECOND, TIE):

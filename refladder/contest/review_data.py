@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from refladder.contest.criteria import Criterion
 
-# Names of the files of ratings.
+# Ratings are kept in files of these names.
 GRADES = "ratings.jsonl"
 PAIRS = "preferences.jsonl"
 

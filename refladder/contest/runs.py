@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Run
 
-    # A line of results.jsonl, and all lines by their kind.
+    # These are a line of results.jsonl, and all lines by their kind.
     _Line = Mapping[str, Any]
     _Lines = Mapping[str, Sequence[_Line]]
 
 # Fields of a criterion that older and other runs leave out.
 _SCALE = ("low", "high", "worst", "best", "weight")
-# How a note on the judge check begins.
+# A note on the judge check begins with this.
 CHECK = "judge check, "
-# Most columns of numbers that the threshold view offers as labels.
+# The threshold view offers at most this number of columns as labels.
 _MOST_LABELS = 12
 
 
@@ -127,23 +127,10 @@ def _contest(folder: Path, kinds: _Lines) -> ReviewData:
     key = {"kind": "compete", "signature": signature, "warnings": [], "cost": cost}
     data = _review_data(folder, kinds, texts, key)
     data.key["title"] = " : ".join(data.systems)
-    data.key["trials"] = [
-        [
-            data.criteria[trial.criterion],
-            data.numbers[f"{trial.row}/{trial.one}"],
-            data.numbers[f"{trial.row}/{trial.other}"],
-            trial.forward,
-            trial.backward,
-            _outcome(trial),
-            trial.mass,
-            trial.note,
-            trial.explanation,
-        ]
-        for trial in (Trial(**line) for line in kinds["trial"])
-    ]
-    rates: dict[str, dict[str, float | None]] = {name: {} for name in data.criteria}
+    data.key["trials"] = [_trial(data, Trial(**line)) for line in kinds["trial"]]
+    rates: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
     for line in kinds["standing"]:
-        if line["row"] is not None and line["criterion"] in rates:
+        if line["row"] is not None:
             rates[line["criterion"]][f"{line['row']}/{line['model']}"] = line["rate"]
     columns = []
     for name, number in data.criteria.items():
@@ -151,6 +138,21 @@ def _contest(folder: Path, kinds: _Lines) -> ReviewData:
         columns.append(_column(f"{stem}_win_rate", number, map(rates[name].get, data.numbers)))
     data.key["columns"] = columns
     return data
+
+
+def _trial(data: ReviewData, trial: Trial) -> list[object]:
+    """Return a trial with the numbers of its criterion and texts."""
+    return [
+        data.criteria[trial.criterion],
+        data.numbers[f"{trial.row}/{trial.one}"],
+        data.numbers[f"{trial.row}/{trial.other}"],
+        trial.forward,
+        trial.backward,
+        _outcome(trial),
+        trial.mass,
+        trial.note,
+        trial.explanation,
+    ]
 
 
 def _outcome(trial: Trial) -> int | None:
@@ -173,7 +175,10 @@ def _evaluation(folder: Path, kinds: _Lines) -> ReviewData:
     """Read an evaluation: texts with human ratings, scores of methods, and the tables of the report card."""
     head = kinds["evaluation"][0]
     row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
-    names = ("caption", "heads", "rows", "legend")
+    texts = []
+    for line in kinds["text"]:
+        row = row_numbers[line["row"]]
+        texts.append(Text(row, line["system"], line["id"], line["text"]))
     key = {
         "kind": "evaluate",
         "title": head["benchmark"],
@@ -181,20 +186,17 @@ def _evaluation(folder: Path, kinds: _Lines) -> ReviewData:
         "facts": [note for note in head["notes"] if note.startswith(CHECK)],
         "warnings": [note for note in head["notes"] if not note.startswith(CHECK)],
         "cost": [],
-        "tables": [{name: line[name] for name in names} for line in kinds["table"]],
+        "tables": list(map(_table, kinds["table"])),
     }
-    texts = [
-        Text(row_numbers[line["row"]], line["system"], line["id"], line["text"])
-        for line in kinds["text"]
-    ]
     data = _review_data(folder, kinds, texts, key)
     people = []
-    given: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
+    given: defaultdict[int, defaultdict[int, list[float]]]
+    given = defaultdict(lambda: defaultdict(list))
     for line in kinds["rating"]:
         if line["id"] in data.numbers:
             text, criterion = data.numbers[line["id"]], data.criteria[line["criterion"]]
             people.append([text, criterion, line["value"], line["rater"]])
-            given[criterion, text].append(line["value"])
+            given[criterion][text].append(line["value"])
     scores: defaultdict[tuple[str, str], dict[str, float | None]] = defaultdict(dict)
     for line in kinds["score"]:
         scores[line["method"], line["criterion"]][line["id"]] = line["value"]
@@ -202,14 +204,17 @@ def _evaluation(folder: Path, kinds: _Lines) -> ReviewData:
     for (method, name), values in scores.items():
         numbers = map(values.get, data.numbers)
         columns.append(_column(f"{method}: {name}", data.criteria[name], numbers))
-    means = {place: sum(values) / len(values) for place, values in given.items()}
-    rated = {criterion for criterion, _ in means}
     for name, criterion in data.criteria.items():
-        if criterion in rated:
-            ratings = [means.get((criterion, text)) for text in range(len(data.texts))]
+        if criterion in given:
+            means = {text: sum(values) / len(values) for text, values in given[criterion].items()}
+            ratings = map(means.get, range(len(data.texts)))
             columns.append(_column(f"mean human rating: {name}", criterion, ratings, "label"))
     data.key.update(people=people, columns=columns)
     return data
+
+
+def _table(line: _Line) -> dict[str, object]:
+    return {name: line[name] for name in ("caption", "heads", "rows", "legend")}
 
 
 class _Scored(NamedTuple):
@@ -265,17 +270,9 @@ def _scored(
             if not prompt and context in ladders.contexts:
                 contexts[context] = ladders.contexts[context].text
     first = next(iter(shown.values())).fields if shown else {}
-    names: defaultdict[int, list[str]] = defaultdict(list)
-    if columns.get("context_id", "context_id") not in first:
-        for text, _, name in shown.values():
-            names[text.row].append(name)
-    rows = []
-    for number, (context, prompt) in enumerate(contexts.items()):
-        named = names[number]
-        called = named[0] if len(named) == 1 else f"context {number + 1}"
-        rows.append(ReviewRow(context, prompt if context else "", name=called if named else None))
+    has_ids = columns.get("context_id", "context_id") in first
     data = review_data_of(
-        rows,
+        _review_rows(contexts, [] if has_ids else shown.values()),
         [entry.text for entry in shown.values()],
         _criteria(run, first),
         {
@@ -295,19 +292,41 @@ def _scored(
     if run is not None:
         data.key["climbs"] = _climbs(data, read, run.rungs, run.anchors)
     if ladders is not None and run is not None:
-        # All rows have the rungs of a shared set.
-        contexts_of = [run.anchors] if run.anchors else [(context,) for context in data.rows]
         data.key["anchors"] = [ladders.contexts[anchor].text for anchor in run.anchors]
-        data.key["rungs"] = [
-            [_rungs(ladders, anchors, name) for anchors in contexts_of] for name in data.criteria
-        ]
+        # All rows have the rungs of a shared set.
+        anchors_of = [run.anchors] if run.anchors else [[context] for context in data.rows]
+        data.key["rungs"] = [_rungs(ladders, name, anchors_of) for name in data.criteria]
     return data
 
 
-def _rungs(ladders: LadderSet, contexts: Sequence[str], dimension: str) -> list[str] | None:
-    """Return the texts of the rungs that a row is compared with, of one context after the other; None without any."""
-    made = [ladders.ladders.get((context, dimension)) for context in contexts]
-    return [rung.text for ladder in made if ladder is not None for rung in ladder.rungs] or None
+def _review_rows(
+    contexts: Mapping[str, str | None], without_ids: Iterable[_Scored]
+) -> list[ReviewRow]:
+    """Return the rows of a page. One whose context has no id in the table is named by its only text, or by its number."""
+    names: defaultdict[int, list[str]] = defaultdict(list)
+    for text, _, name in without_ids:
+        names[text.row].append(name)
+    rows = []
+    for number, (context, prompt) in enumerate(contexts.items()):
+        of_row = names[number]
+        called = f"context {number + 1}" if len(of_row) > 1 else next(iter(of_row), None)
+        rows.append(ReviewRow(context, prompt if context else "", name=called))
+    return rows
+
+
+def _rungs(
+    ladders: LadderSet, dimension: str, anchors_of: Iterable[Sequence[str]]
+) -> list[list[str] | None]:
+    """Return the texts of the rungs that each row is compared with, one anchor after the other; None without any."""
+    rungs = []
+    for anchors in anchors_of:
+        texts: list[str] = []
+        for anchor in anchors:
+            ladder = ladders.ladders.get((anchor, dimension))
+            if ladder is not None:
+                texts += [rung.text for rung in ladder.rungs]
+        rungs.append(texts or None)
+    return rungs
 
 
 def _folder_of_run(path: Path, out: str | None) -> Path:
@@ -338,10 +357,11 @@ def _ladders(
     if name is None or run is None:
         return None
     if name.startswith(PREFIX):
-        # The commit that scored the table, which its branch may have left.
+        # The run names the commit that scored the table; the branch may have moved on.
         name = run.ladders.partition("|")[0].rpartition("@")[0]
+    folder = Path(name)
     try:
-        if (folder := Path(name)).exists() and name not in published_names():
+        if folder.exists() and name not in published_names():
             for path in (folder, *folder.rglob("*")):
                 allowed(str(path.absolute()))
         ladders = load_ladders(name)
@@ -376,9 +396,8 @@ def _add_scores(data: ReviewData, rows: Sequence[Mapping[str, object]], warned: 
     for number, name in enumerate(data.criteria):
         names = column_names(name)
         added |= {*names, anchor_spread_column(name)}
-        columns += [
-            _column(column, number, numbers(column)) for column in (names.score, names.grade)
-        ]
+        columns.append(_column(names.score, number, numbers(names.score)))
+        columns.append(_column(names.grade, number, numbers(names.grade)))
         masses.append(numbers(names.mass))
         notes.append([row.get(names.note) or None for row in rows])
     for column in OVERALL:
@@ -421,7 +440,7 @@ def _climbs(
     With a shared set, the rungs of the first anchor come first, and so on.
     """
     starts = {anchor: number * rungs for number, anchor in enumerate(anchors)} or {"": 0}
-    # For each rung, what a text won on a criterion.
+    # A cell holds, for each rung, what a text won on a criterion.
     cells: dict[tuple[str, str], list[list[float]]] = {}
     for where, judgment in judgments:
         if judgment.dimension not in data.criteria:
@@ -438,7 +457,8 @@ def _climbs(
         if text not in data.numbers or judgment.logprobs is None:
             continue
         weights = dict(zip(judgment.outcomes, map(math.exp, judgment.logprobs), strict=True))
-        if not (total := sum(weights.values())):
+        total = sum(weights.values())
+        if not total:
             continue
         win = WIN if text == judgment.subject else LOSS
         won = weights.get(win, 0.0) + weights.get(TIE, 0.0) / 2
@@ -450,9 +470,8 @@ def _climbs(
     for criterion in data.criteria:
         by_text = {}
         for text, number in data.numbers.items():
-            rungs_of_text = cells.get((criterion, text))
-            if rungs_of_text is not None:
-                by_text[number] = [_mean(won) for won in rungs_of_text]
+            if (criterion, text) in cells:
+                by_text[number] = list(map(_mean, cells[criterion, text]))
         climbs.append(by_text)
     return climbs
 

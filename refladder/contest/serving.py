@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from refladder.contest.building import Builder
     from refladder.contest.workspace import Workspace
 
-# Largest number of bytes of a request.
+# A request has at most this number of bytes.
 _LARGEST = 1 << 20
 
 

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
     from refladder.contest.review_data import ReviewData
 
-# Depth of folders below a named one.
+# Folders are read to this depth below a named one.
 _DEPTH = 3
-# Largest number of files that are listed.
+# At most this number of files is listed.
 _MOST = 2000
-# Rows of a preview.
+# A preview has this number of rows.
 _PREVIEW = 5
-# Characters of a cell in a preview.
+# A cell of a preview is cut to this number of characters.
 _LONGEST = 300
-# Ends of the names of refladder's own files.
+# Names of files that refladder writes beside a table end so.
 _PARTS = (".judgments.jsonl", ".ratings.jsonl", ".preferences.jsonl", ".journal.jsonl")
 
 
@@ -90,8 +90,11 @@ class Workspace:
 
     def runs(self) -> list[str]:
         """List the names of runs: the one named at the start, and those under the named folders."""
-        listed = [] if self.first is None else [self.first]
-        first = None if self.first is None else Path(os.path.realpath(self.first))
+        listed = []
+        first = None
+        if self.first is not None:
+            listed.append(self.first)
+            first = Path(os.path.realpath(self.first))
         for folder, path in self._files():
             if path.name == RESULTS and path.parent not in {folder, first}:
                 listed.append(path.parent.relative_to(folder).as_posix())
@@ -100,19 +103,22 @@ class Workspace:
     def tables(self) -> list[str]:
         """List the names of tables under the named folders."""
         endings = tuple(f".{form}" for form in FORMATS)
-        return [
-            path.relative_to(folder).as_posix()
-            for folder, path in self._files()
-            if path.name.removesuffix(".gz").endswith(endings)
-            and not path.name.endswith(_PARTS)
-            and not (path.parent / RESULTS).exists()
-        ]
+        tables = []
+        for folder, path in self._files():
+            is_table = path.name.removesuffix(".gz").endswith(endings)
+            if is_table and not path.name.endswith(_PARTS) and not (path.parent / RESULTS).exists():
+                tables.append(path.relative_to(folder).as_posix())
+        return tables
 
     def _files(self) -> Iterator[tuple[Path, Path]]:
-        """Yield files under the named folders, with their folder; hidden ones are left out."""
-        files = ((folder, path) for folder in self.folders for path in _walk(folder, _DEPTH))
-        allowed = (file for file in files if file[1].resolve().is_relative_to(file[0]))
-        return islice(allowed, _MOST)
+        """Return the files under the named folders, with their folder; hidden ones and those after `_MOST` are left out."""
+        return islice(self._all_files(), _MOST)
+
+    def _all_files(self) -> Iterator[tuple[Path, Path]]:
+        for folder in self.folders:
+            for path in _walk(folder, _DEPTH):
+                if path.resolve().is_relative_to(folder):
+                    yield folder, path
 
     def preview(self, name: str) -> Preview:
         """Return the first rows of a table."""

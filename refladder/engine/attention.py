@@ -144,21 +144,19 @@ def _gather(parts: Parts, heads: int, key_heads: int, total: int) -> Gathered:
     if shape not in parts.gathered:
         group = heads // key_heads
         head = np.arange(heads).reshape(key_heads, group, 1)
-        queries = [batch.queries[:, None, None] * heads + head for batch in parts.batches]
-        keys = [
-            np.arange(key_heads)[:, None] * total + batch.keys[:, None] for batch in parts.batches
-        ]
-        flat = np.concatenate([np.zeros(0, dtype=np.int64), *(rows.ravel() for rows in queries)])
+        key_head = np.arange(key_heads)[:, None]
         # The tokens of runs may have any row.
         results = np.zeros(heads * parts.tokens, dtype=np.int64)
-        unpadded = flat < results.size
-        results[flat[unpadded]] = np.flatnonzero(unpadded)
-        parts.gathered[shape] = Gathered(
-            [torch.from_numpy(np.minimum(rows, results.size - 1).ravel()) for rows in queries],
-            [torch.from_numpy(rows.ravel()) for rows in keys],
-            [batch.mask.repeat(1, 1, group, 1) for batch in parts.batches],
-            torch.from_numpy(results),
-        )
+        queries, keys, masks, done = [], [], [], 0
+        for batch in parts.batches:
+            rows = (batch.queries[:, None, None] * heads + head).ravel()
+            unpadded = np.flatnonzero(rows < results.size)
+            results[rows[unpadded]] = done + unpadded
+            done += rows.size
+            queries.append(torch.from_numpy(np.minimum(rows, results.size - 1)))
+            keys.append(torch.from_numpy((key_head * total + batch.keys[:, None]).ravel()))
+            masks.append(batch.mask.repeat(1, 1, group, 1))
+        parts.gathered[shape] = Gathered(queries, keys, masks, torch.from_numpy(results))
     return parts.gathered[shape]
 
 
@@ -193,10 +191,10 @@ def attend(
     """
     import torch
 
-    if parts is None or others.get("position_bias") is not None:
-        raise NotImplementedError(
-            f"tree attention with {'no parts' if parts is None else 'position_bias'}"
-        )
+    if parts is None:
+        raise NotImplementedError("tree attention with no parts")
+    if others.get("position_bias") is not None:
+        raise NotImplementedError("tree attention with position_bias")
     if sliding_window is not None and window_parts is not None:
         parts = window_parts
     # No public function returns the logarithms.
@@ -259,10 +257,9 @@ def _attend(
         batch_results.append(kernel(*inputs, attn_mask=mask))
     if batch_results:
         merged = torch.cat([output.reshape(-1, width) for output, _ in batch_results])
+        logs = torch.cat([log.flatten() for _, log in batch_results])
         merged = merged.index_select(0, gathered.results)
-        logs = torch.cat([log.flatten() for _, log in batch_results]).index_select(
-            0, gathered.results
-        )
+        logs = logs.index_select(0, gathered.results)
     else:
         merged = torch.empty_like(flat)
         logs = flat.new_empty(len(flat), dtype=torch.float32)

@@ -91,7 +91,7 @@ def blocks_of(segment: Segment, device: Any, window: int | None = None) -> Block
 
 
 def _seen(segment: Segment, window: int | None) -> tuple[BoolArray, BoolArray]:
-    """Shape (blocks of queries, blocks of keys): whether some keys may be seen, and whether all queries see all keys."""
+    """Return whether some keys may be seen, and whether all queries see all keys: shape (blocks of queries, of keys)."""
     ends, positions = (array.reshape(-1, _BLOCK) for array in (segment.ends, segment.positions))
     first = np.arange(len(ends))[:, None] * _BLOCK
     earlier = np.tri(len(ends), k=-1, dtype=bool)
@@ -105,7 +105,7 @@ def _seen(segment: Segment, window: int | None) -> tuple[BoolArray, BoolArray]:
 
 
 def _listed(blocks: BoolArray, device: Any) -> tuple[Any, Any]:
-    """Return the number of blocks of keys of each block of queries, and their indices, those of no use last."""
+    """Return the number of blocks of keys of each block of queries, and their indices; unused blocks come last."""
     import torch
 
     order = np.argsort(~blocks, axis=1, kind="stable").astype(np.int32)
@@ -169,7 +169,7 @@ def attend(
         from torch.nn.attention.flex_attention import AuxRequest
 
         arguments["return_aux"] = AuxRequest(lse=True)
-    # Kernels with a fixed scale and cap. No public name exists.
+    # Kernels have a fixed scale and cap. No public name for this setting exists.
     with torch._dynamo.config.patch(recompile_limit=_MOST_KERNELS, specialize_float=True):  # noqa: SLF001
         output = _kernel(query.device.type)(
             query, key, value, block_mask=blocks.mask, enable_gqa=True, **arguments

@@ -78,7 +78,7 @@ class Causal:
         self.tokens_run = 0
         self.dtype = dtype
         self.memory = memory
-        # None: as many as the strategy wants.
+        # None means as many as the strategy wants.
         self.forward_tokens = forward_tokens
         self._config = model.config.get_text_config()
         self._arguments = set(inspect.signature(model.forward).parameters)
@@ -130,7 +130,7 @@ class Causal:
             "full_attention",
             "sliding_attention",
         }
-        # Measures distance along the row and ignores position ids.
+        # ALiBi measures distance along the row and ignores position ids.
         alibi = getattr(self._config, "alibi", False)
         if croppable and named and not alibi and "position_ids" in self._arguments:
             device = self.model.device.type
@@ -159,7 +159,7 @@ class Causal:
             self._mask_dtype = before
 
     def logprobs(self, sequences: Sequence[Sequence[int]], reads: Sequence[Read]) -> FloatArray:
-        """Shape (reads,): natural logarithms of tokens after chosen positions of sequences, NaN from the model."""
+        """Return log-probabilities of tokens after chosen positions of sequences, shape (reads,); a NaN is the model's."""
         longest = max(map(len, sequences))
         count = len(reads)
         most = self._tokens_that_fit(self.strategy, longest, count)
@@ -181,9 +181,10 @@ class Causal:
         # A NaN passes through masks and spoils the other tokens of its row, so these reads are repeated apart.
         missing = np.flatnonzero(~np.isfinite(logprobs)).tolist()
         if missing:
-            repeated = [
-                Read(leaf_of[reads[number].sequence], *reads[number][1:]) for number in missing
-            ]
+            repeated = []
+            for number in missing:
+                sequence, position, token = reads[number]
+                repeated.append(Read(leaf_of[sequence], position, token))
             batch_tokens = 1 if self.strategy == "single" else max(most, longest)
             logprobs[missing] = halve_until_it_fits(
                 lambda tokens: self._in_batches(sequences, repeated, tokens),
@@ -321,9 +322,9 @@ class Causal:
             reads_of, lambda number: len(sequences[number]), batch_tokens, _BATCH_ROWS
         ):
             ids, mask = padded([sequences[number] for number in batch], len(sequences[batch[0]]))
-            chosen = [
-                (row, read) for row, sequence in enumerate(batch) for read in reads_of[sequence]
-            ]
+            chosen: list[tuple[int, NodeRead]] = []
+            for row, sequence in enumerate(batch):
+                chosen += [(row, read) for read in reads_of[sequence]]
             masked = {} if bool(mask.all()) else {"attention_mask": mask.to(device)}
             values = self._forward(ids.to(device), chosen, use_cache=False, **masked)
             logprobs[[read.number for _, read in chosen]] = values
@@ -335,7 +336,7 @@ class Causal:
         """Run the model once on ids of shape (rows, tokens), for reads of some rows; shape (wanted,), in float32."""
         import torch
 
-        # A model gives some logits.
+        # A model returns at least one logit, so one position is read in any case.
         indices = sorted({read.offset for _, read in wanted}) or [ids.shape[1] - 1]
         read_at = torch.as_tensor(indices, device=ids.device)
         selects = "logits_to_keep" in self._arguments

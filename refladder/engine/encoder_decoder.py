@@ -25,7 +25,7 @@ _BATCH_TOKENS = 4096
 
 def decoder_start(model: Any) -> int:
     """Return the token that a decoder begins with: where `generate` looks for it, else the padding (T5)."""
-    # T5Gemma
+    # T5Gemma has only the last of these numbers.
     for holder, name in (
         (model.generation_config, "decoder_start_token_id"),
         (model.config, "decoder_start_token_id"),
@@ -52,7 +52,7 @@ class EncoderDecoder:
     def logprobs(
         self, prompts: Sequence[Sequence[int]], labels: Sequence[Sequence[int]]
     ) -> FloatArray:
-        """Shape (prompts, labels, longest label): natural logarithms, 0 after a label's end, NaN from the model."""
+        """Return log-probabilities, shape (prompts, labels, longest label): 0 after a label's end; a NaN is the model's."""
         longest = max(map(len, prompts))
         reads = sum(map(len, labels)) * max(1, _BATCH_TOKENS // longest)
         most = tokens_that_fit(max(_BATCH_TOKENS, longest), 0, reads, self._config, self._memory)

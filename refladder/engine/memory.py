@@ -30,14 +30,13 @@ def usable_memory(device: Any) -> int:
         import torch
 
         return int(torch.cuda.mem_get_info(device)[0] * _USABLE_SHARE)
-    # The only figure available outside Linux.
+    # Outside Linux, this is the only figure.
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with contextlib.suppress(OSError, StopIteration):
-        lines = _MEMINFO.read_text("ascii").splitlines()
-        free = next(
-            int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable")
-        )
-    # A container's limit; without a limit the file holds "max".
+    with contextlib.suppress(OSError):
+        for line in _MEMINFO.read_text("ascii").splitlines():
+            if line.startswith("MemAvailable"):
+                free = int(line.split()[1]) * 1024
+    # A container may have a limit of its own; without one the file holds "max".
     with contextlib.suppress(OSError, ValueError):
         used = int((_CGROUP / "memory.current").read_text("ascii"))
         free = min(free, int((_CGROUP / "memory.max").read_text("ascii")) - used)
@@ -50,7 +49,7 @@ def cache_bytes_per_token(config: Any, number_bytes: int) -> int:
 
 
 def _layers(config: Any) -> list[Any]:
-    """Return the configuration of each layer, since that of the model hides what differs between layers (Gemma 4)."""
+    """Return the configuration of each layer; that of the model hides what differs between layers (Gemma 4)."""
     if getattr(config, "is_heterogeneous", False):
         return list(config.per_layer_config)
     return [config] * int(
@@ -86,7 +85,7 @@ def tokens_that_fit(
         (int(getattr(layer, "num_attention_heads", 0) or 16) for layer in layers), default=16
     )
     score_bytes = 4 * heads if getattr(config, "_attn_implementation", "") == "eager" else 8
-    # Twice: a cache is copied when it grows.
+    # The cache counts twice, because it is copied when it grows.
     key_bytes = 2 * cache_bytes_per_token(config, 4)
     tokens = wanted
     while tokens > 1:

@@ -131,10 +131,10 @@ def windowed(
     """Restrict a cover to keys at positions p - window + 1 to p of a query at p; pieces hide the rest by masks."""
     runs, pieces, spans = _chunks(segment, full, window, short_chunk)
     positions, keys = segment.positions, key_positions(segment)
-    narrowed = [
-        Piece(first, last, _nearest(before, keys, int(positions[first:last].min()) - window))
-        for first, last, before in pieces
-    ]
+    narrowed = []
+    for first, last, before in pieces:
+        hidden = int(positions[first:last].min()) - window
+        narrowed.append(Piece(first, last, _nearest(before, keys, hidden)))
     clear_spans: list[Span] = []
     bands: list[Span] = []
     for first, last, key_first, key_last in spans:
@@ -177,8 +177,9 @@ def _chunks(
 
 def _nearest(ranges: tuple[Range, ...], keys: NDArray[np.int64], hidden: int) -> tuple[Range, ...]:
     """Return the parts of key ranges whose positions are larger than `hidden`."""
-    return tuple(
-        (start, last)
-        for first, last in ranges
-        if (start := max(first, first + hidden + 1 - int(keys[first]))) < last
-    )
+    nearest = []
+    for first, last in ranges:
+        start = max(first, first + hidden + 1 - int(keys[first]))
+        if start < last:
+            nearest.append((start, last))
+    return tuple(nearest)

@@ -73,11 +73,13 @@ def reduced_model(model: Any) -> Any | None:
     kinds = layer_kinds(model)
     # Where the configuration does not list its layers, their pattern is that of the first ones.
     pattern = max(map(kinds.index, kinds), default=0) + 1
-    for layers in (None, pattern) if pattern <= _MOST_LAYERS else (None,):
+    for layers in (None, pattern):
+        if layers is not None and layers > _MOST_LAYERS:
+            break
         try:
             config = reduced_configuration(model.config.get_text_config(), layers)
             config._attn_implementation = model.config._attn_implementation  # noqa: SLF001  no public name exists
-            # About unusual widths.
+            # The warnings about unusual widths are hidden.
             with torch.random.fork_rng(devices=[]), silenced():
                 torch.manual_seed(0)
                 # A width that no recipe here knows takes no memory.
@@ -115,19 +117,21 @@ def layer_kinds(model: Any) -> list[tuple[str, ...]]:
     except (AttributeError, NotImplementedError):
         # The model comes with code of its own.
         return []
-    layers = getattr(decoder, "layers", None) or getattr(decoder, "h", None) or []
-    return [tuple(sorted({type(part).__name__ for part in layer.modules()})) for layer in layers]
+    kinds = []
+    for layer in getattr(decoder, "layers", None) or getattr(decoder, "h", None) or []:
+        names = {type(part).__name__ for part in layer.modules()}
+        kinds.append(tuple(sorted(names)))
+    return kinds
 
 
 def reduced_configuration(config: Any, layers: int | None = None) -> Any:
     """Return a configuration with small widths and vocabulary, and the first `layers`, or the first of each kind."""
     small = copy.deepcopy(config)
     overrides = {}
-    # Some numbers differ between layers.
+    # In such a configuration, some numbers differ between layers.
     if getattr(config, "is_heterogeneous", False):
-        overrides = {
-            int(layer): values for layer, values in config.to_dict()["per_layer_config"].items()
-        }
+        for layer, values in config.to_dict()["per_layer_config"].items():
+            overrides[int(layer)] = values
         small.per_layer_config = None
         config = copy.deepcopy(small)
     indices = _first_of_each_kind(config, overrides) if layers is None else list(range(layers))
@@ -141,7 +145,8 @@ def reduced_configuration(config: Any, layers: int | None = None) -> Any:
     hidden = few_heads * _HEAD_WIDTH
     _set(small, "hidden_size", hidden)
     latent = getattr(config, "kv_lora_rank", None) is not None
-    for name, value in {**_NUMBERS, **(_LATENT if latent else {})}.items():
+    numbers = _NUMBERS | _LATENT if latent else _NUMBERS
+    for name, value in numbers.items():
         _set(small, name, value)
     for name, most in _MOST.items():
         _set(small, name, min(most, getattr(config, name, None) or most))
@@ -150,26 +155,18 @@ def reduced_configuration(config: Any, layers: int | None = None) -> Any:
     if rotated:
         share = rotated * config.num_attention_heads / config.hidden_size
         _set(small, "rotary_dim", 2 * max(1, round(share * _HEAD_WIDTH / 2)))
-    for name in [
-        name
-        for name in vars(config)
-        if "intermediate_size" in name or name in {"n_inner", "ffn_dim"}
-    ]:
-        widths = getattr(small, name)
-        _set(small, name, [_INNER] * len(widths) if isinstance(widths, list) else _INNER)
+    _set_inner_widths(small, config)
     _set_mamba(small, config, hidden)
     for number, name in enumerate(("pad_token_id", "bos_token_id", "eos_token_id")):
         if hasattr(small, name):
             setattr(small, name, number)
     _shorten_rotations(small, config)
     if overrides:
-        small.per_layer_config = {
-            number: {
-                name: _override(small, name, value)
-                for name, value in overrides.get(layer, {}).items()
-            }
-            for number, layer in enumerate(indices)
-        }
+        per_layer = {}
+        for number, layer in enumerate(indices):
+            values = overrides.get(layer, {})
+            per_layer[number] = {name: _override(small, name, values[name]) for name in values}
+        small.per_layer_config = per_layer
     return small
 
 
@@ -178,6 +175,13 @@ def _set(config: Any, name: str, value: Any) -> None:
     computed = isinstance(getattr(type(config), name, None), property)
     if not computed and getattr(config, name, None):
         setattr(config, name, value)
+
+
+def _set_inner_widths(small: Any, config: Any) -> None:
+    for name in vars(config):
+        if "intermediate_size" in name or name in {"n_inner", "ffn_dim"}:
+            widths = getattr(small, name)
+            _set(small, name, [_INNER] * len(widths) if isinstance(widths, list) else _INNER)
 
 
 def _set_mamba(small: Any, config: Any, hidden: int) -> None:
@@ -257,9 +261,8 @@ def in_float32(model: Any) -> Iterator[None]:
             if _is_half(parameter):
                 stored[id(parameter)] = (parameter, parameter.data)
                 parameter.data = parameter.data.float()
-        return tuple(map(_widened, arguments)), {
-            name: _widened(value) for name, value in named.items()
-        }
+        widened = {name: _widened(value) for name, value in named.items()}
+        return tuple(map(_widened, arguments)), widened
 
     def leave(module: Any, _arguments: Any, _output: Any) -> None:
         for parameter in module.parameters(recurse=False):

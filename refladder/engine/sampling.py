@@ -92,14 +92,13 @@ def reproducible_batch_sizes(model: Any, largest: int) -> list[int]:
     from transformers.pytorch_utils import Conv1D
 
     if any(parameter.dim() > 2 for parameter in model.parameters()):
-        # Experts: their products have other rows than the batch.
+        # The products of experts have another number of rows than the batch.
         return [largest]
     sizes = [size for size in _SMALL_BATCHES if size < largest]
-    layers = {
-        (type(module), module.weight.shape): module
-        for module in model.modules()
-        if isinstance(module, (torch.nn.Linear, Conv1D))
-    }
+    layers = {}
+    for module in model.modules():
+        if isinstance(module, (torch.nn.Linear, Conv1D)):
+            layers[type(module), module.weight.shape] = module
     with torch.inference_mode():
         for (kind, shape), layer in layers.items():
             width = shape[0 if kind is Conv1D else 1]
@@ -138,16 +137,15 @@ def generate_batch(
     width = max(map(len, prompts))
     states: dict[str, object] = {}
     for module in model.modules():
-        # Qwen-VL keeps those of its last batch.
+        # Qwen-VL keeps the offsets of its last batch.
         if getattr(module, "rope_deltas", None) is not None:
             module.rope_deltas = None
     with torch.inference_mode():
         if rows is not None:
-            # Never 0: without padding, attention takes another code path.
+            # The padding is never empty: without padding, attention takes another code path.
             width += BLOCK - width % BLOCK
-            states = (_encoder_states if has_encoder else _cache_states)(
-                model, prompts, width, rows
-            )
+            states_of = _encoder_states if has_encoder else _cache_states
+            states = states_of(model, prompts, width, rows)
             prompts = [*prompts, *[prompts[-1]] * (rows - count)]
         ids, mask = padded(prompts, width, left=not has_encoder)
         draw = _Draw([random_stream(prompt, seed) for prompt in prompts], temperature, top_p)
@@ -167,9 +165,8 @@ def generate_batch(
                 **states,
             ).tolist()
     start = 1 if has_encoder else width
-    return [
-        _up_to_end(outputs[row][start:], set(end_ids), draw.has_nan[row]) for row in range(count)
-    ]
+    ends = set(end_ids)
+    return [_up_to_end(outputs[row][start:], ends, draw.has_nan[row]) for row in range(count)]
 
 
 def _cache_states(
@@ -188,7 +185,7 @@ def _cache_states(
             cache.crop(reused - cache.get_seq_length())
         for first in range(reused, len(prompt), _CHUNK):
             chunk = torch.as_tensor([prompt[first : first + _CHUNK]], device=model.device)
-            # The head is not needed.
+            # The base model leaves out the output head, which is not needed.
             model.base_model(input_ids=chunk, use_cache=True, **{name: cache})
         states.append([(layer.keys[:, :, :-1], layer.values[:, :, :-1]) for layer in cache.layers])
     combined = DynamicCache()
@@ -215,10 +212,10 @@ def _encoder_states(
     from transformers.modeling_outputs import BaseModelOutput
 
     encoder = model.get_encoder()
-    states = [
-        encoder(input_ids=torch.as_tensor([prompt], device=model.device)).last_hidden_state
-        for prompt in prompts
-    ]
+    states = []
+    for prompt in prompts:
+        ids = torch.as_tensor([prompt], device=model.device)
+        states.append(encoder(input_ids=ids).last_hidden_state)
     return {"encoder_outputs": BaseModelOutput(_stacked(states, rows, width, pad_end=True))}
 
 
@@ -226,11 +223,11 @@ def _stacked(states: Sequence[Any], rows: int, width: int, *, pad_end: bool) -> 
     """Stack the states of prompts, padded to one length; repeat the last until there are `rows`."""
     import torch
 
-    gaps = [width - state.shape[-2] for state in states]
-    same = [
-        torch.nn.functional.pad(state, (0, 0, 0, gap) if pad_end else (0, 0, gap, 0))
-        for state, gap in zip(states, gaps, strict=True)
-    ]
+    same = []
+    for state in states:
+        gap = width - state.shape[-2]
+        padding = (0, 0, 0, gap) if pad_end else (0, 0, gap, 0)
+        same.append(torch.nn.functional.pad(state, padding))
     return torch.cat([*same, *[same[-1]] * (rows - len(same))])
 
 

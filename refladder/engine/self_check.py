@@ -48,11 +48,9 @@ def choose_strategy(causal: Causal, ids: Sequence[int]) -> None:
     if key not in _proofs:
         _proofs[key] = prove(causal.model)
     proved = _proofs[key]
-    candidates = (
-        causal.strategies
-        if proved is None
-        else causal.strategies[causal.strategies.index(proved) :]
-    )
+    candidates = causal.strategies
+    if proved is not None:
+        candidates = candidates[candidates.index(proved) :]
     _settle(causal, candidates, _real_check(causal, ids, proved=proved is not None))
     log.info("%s: inference strategy %r", causal.name, causal.strategy)
     causal.tokens_run = 0
@@ -118,11 +116,11 @@ def _prompts(ids: Sequence[int], article: int, part: int) -> tuple[list[list[int
     text = list(ids) * (article // len(ids) + 1)
     pieces = [list(ids[start : start + part]) for start in range(20, 20 + 4 * part, part)]
     sequences = [[*text[:article], *rung, *output] for rung in pieces[:2] for output in pieces[2:]]
-    reads = [
-        Read(number, position, int(ids[5 + position % 7]))
-        for number, sequence in enumerate(sequences)
-        for position in (article + 3 * part // 4, article + part + part // 2, len(sequence) - 1)
-    ]
+    reads = []
+    for number, sequence in enumerate(sequences):
+        in_rung, in_output = article + 3 * part // 4, article + part + part // 2
+        for position in (in_rung, in_output, len(sequence) - 1):
+            reads.append(Read(number, position, int(ids[5 + position % 7])))
     return sequences, reads
 
 
@@ -151,23 +149,21 @@ def _real_check(causal: Causal, ids: Sequence[int], *, proved: bool) -> Callable
         article = causal.window + 10
     sequences, reads = _prompts(ids, article, part)
     plain = _read_by(causal, sequences, reads)
-    # Each prompt with such a number is reported when it is read.
+    # A prompt whose numbers are not finite is reported when it is read.
     if not np.isfinite(plain).all():
         return lambda: None
     if causal.dtype == "float32":
-        return lambda: _apart(
-            causal.logprobs(sequences, reads) - plain, _REAL_TOLERANCE if proved else _TOLERANCE
-        )
-    largest_module = max(
-        sum(parameter.numel() for parameter in module.parameters(recurse=False))
-        for module in causal.model.modules()
-    )
+        tolerance = _REAL_TOLERANCE if proved else _TOLERANCE
+        return lambda: _apart(causal.logprobs(sequences, reads) - plain, tolerance)
+    largest_module = 0
+    for module in causal.model.modules():
+        numbers = sum(parameter.numel() for parameter in module.parameters(recurse=False))
+        largest_module = max(largest_module, numbers)
     if 2 * 4 * largest_module > causal.memory:
         noise = _largest(_read_by(causal, sequences, reads, "batches") - plain)
         limit = max(_HALF_TOLERANCE, _FACTOR * noise) if np.isfinite(noise) else _HALF_TOLERANCE
-        return lambda: _apart(
-            causal.logprobs(sequences, reads) - plain, _FACTOR * limit if proved else limit
-        )
+        allowed = _FACTOR * limit if proved else limit
+        return lambda: _apart(causal.logprobs(sequences, reads) - plain, allowed)
     with in_float32(causal.model):
         exact = _read_by(causal, sequences, reads)
     plain_distance = _rms(plain - exact)

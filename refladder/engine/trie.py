@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Read(NamedTuple):
-    """A requested log-probability: that of `token` right after `position` of sequence number `sequence`."""
+    """A request for the log-probability of `token` right after `position` of sequence number `sequence`."""
 
     sequence: int
     position: int
@@ -163,14 +163,14 @@ def plan(root: Node, max_tokens: int) -> Iterator[Push | Visit | Pop]:
             continue
         for first in range(0, int(node.tokens.size), max_tokens):
             tokens = node.tokens[first : first + max_tokens]
-            reads = [
-                NodeRead(read.offset - first, read.token, read.number)
-                for read in node.reads
-                if first <= read.offset < first + max_tokens
-            ]
+            reads = []
+            for offset, token, number in node.reads:
+                if first <= offset < first + max_tokens:
+                    reads.append(NodeRead(offset - first, token, number))
             yield Push(_segment([Node(start=node.start + first, tokens=tokens, reads=reads)]))
         small = [child for child in node.children if child.size <= max_tokens]
-        yield from (Visit(_segment(block)) for block in _blocks(small, max_tokens))
+        for block in _blocks(small, max_tokens):
+            yield Visit(_segment(block))
         if node.tokens.size:
             pending.append(Pop(int(node.tokens.size)))
         pending.extend(child for child in reversed(node.children) if child.size > max_tokens)

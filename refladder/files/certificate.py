@@ -132,7 +132,7 @@ class OfLadder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfAnchor:
-    """How often the levels of an anchor are in order with those of the others."""
+    """How often the levels of an anchor are in order with the levels of the other anchors."""
 
     anchor: str
     in_order: int

@@ -69,9 +69,12 @@ class Folder:
     def sizes(self, under: str = "") -> dict[str, int]:
         """Return the bytes of each file in the folder and in folders inside it, by name, without hidden ones."""
         root = Path(self.address)
-        files = sorted(path for path in (root / under).rglob("*") if path.is_file())
-        names = {path.relative_to(root).as_posix(): path for path in files}
-        return {name: path.stat().st_size for name, path in names.items() if not _is_hidden(name)}
+        sizes = {}
+        for path in sorted((root / under).rglob("*")):
+            name = path.relative_to(root).as_posix()
+            if path.is_file() and not _is_hidden(name):
+                sizes[name] = path.stat().st_size
+        return sizes
 
     def digest(self, name: str) -> str | None:
         """Return a digest of a file; None at a URL, where it would be downloaded and the store checks its files."""
@@ -101,7 +104,7 @@ class Folder:
         if file != target:
             with writing(target):
                 file.replace(target)
-            # Folders that are empty now.
+            # Remove the folders that are empty now.
             with suppress(OSError):
                 for folder in list(file.parents)[: name.count("/") + 1]:
                     folder.rmdir()
@@ -116,11 +119,11 @@ class Folder:
     @contextmanager
     def claimed(self, name: str | None) -> Iterator[None]:
         """Refuse other processes of this run, or of its part `name`, while the block runs."""
-        with (
-            locked_folder(Path(self.address))
-            if name is None
-            else locked(Path(self.address, WORK, name))
-        ):
+        if name is None:
+            lock = locked_folder(Path(self.address))
+        else:
+            lock = locked(Path(self.address, WORK, name))
+        with lock:
             yield
 
 
@@ -156,7 +159,7 @@ class RemoteFolder(Folder):
         """Give the path of a file in the file system; errors name its URL, and writing makes its folder."""
         with reaching(self.path_of(name)):
             path = f"{self._root.rstrip('/')}/{name}".rstrip("/")
-            # A listing may be of before another process wrote.
+            # A cached listing may be older than the files of another process.
             self._system.invalidate_cache()
             if write:
                 self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
@@ -177,15 +180,12 @@ class RemoteFolder(Folder):
         """Return the bytes of each file in the folder and in folders inside it, by name, without hidden ones."""
         root = f"{self._root.rstrip('/')}/"
         with self._at(under) as path, suppress(FileNotFoundError):
-            found = {
-                name.removeprefix(root): entry
-                for name, entry in self._system.find(path, detail=True).items()
-            }
-            return {
-                name: int(entry["size"] or 0)
-                for name, entry in sorted(found.items())
-                if not _is_hidden(name)
-            }
+            sizes = {}
+            for path_of_file, entry in self._system.find(path, detail=True).items():
+                name = path_of_file.removeprefix(root)
+                if not _is_hidden(name):
+                    sizes[name] = int(entry["size"] or 0)
+            return dict(sorted(sizes.items()))
         return {}
 
     def digest(self, name: str) -> None:

@@ -63,17 +63,17 @@ class Frame:
 
     @property
     def names(self) -> list[str]:
-        """Return the names of the columns; for a list, those of its first row."""
+        """Return the names of the columns; a list has the columns of its first row."""
         if self._kind == "rows":
             return list(self._table[0]) if self._table else []
-        return list(
-            self._table.column_names if self._kind in ("arrow", "datasets") else self._table.columns
-        )
+        if self._kind in ("arrow", "datasets"):
+            return list(self._table.column_names)
+        return list(self._table.columns)
 
     def source(
         self, needed: Collection[str] | None = None, name: str = TABLE, *, as_json: bool = True
     ) -> InMemory:
-        """Return what jobs take in the place of a path; columns that are not `needed` are null.
+        """Return the table as jobs accept it instead of a path; columns that are not `needed` are null.
 
         With `as_json`, the values of a list are those that JSON lines would have.
         """
@@ -94,9 +94,10 @@ class Frame:
             if not as_json:
                 yield Row(f"{where}{of}", fields, None, number)
                 continue
-            cells = {
-                name: value if _is_needed(name, needed) else None for name, value in fields.items()
-            }
+            cells = dict.fromkeys(fields)
+            for name, value in fields.items():
+                if _is_needed(name, needed):
+                    cells[name] = value
             line = _json_line(where, cells)
             yield Row(f"{where}{of}", parse_json(line, f"{where}{of}"), line, number)
 
@@ -193,10 +194,11 @@ class Frame:
         chosen = [name for name in names if _is_needed(name, needed)] or names[:1]
         try:
             for part in self._parts(chosen):
-                columns = [
-                    part[name] if name in chosen else pa.nulls(part.num_rows) for name in names
-                ]
-                yield pa.table([_plain(pa, column) for column in columns], names=names)
+                columns = []
+                for name in names:
+                    column = part[name] if name in chosen else pa.nulls(part.num_rows)
+                    columns.append(_plain(pa, column))
+                yield pa.table(columns, names=names)
         except (pa.ArrowException, OverflowError) as error:
             raise DataError(
                 f"the table: a column does not fit Arrow ({error}); convert it or leave it out"
@@ -231,10 +233,14 @@ def added_values(out: str, types: Mapping[str, type]) -> list[dict[str, Any]]:
     as_text = format_of(out) == "csv"
     values = []
     for row in read_rows(out):
-        cells = {name: row.fields.get(name) for name in types}
-        for name, kind in types.items() if as_text else ():
-            cell = cells[name] or ""
-            cells[name] = parse_number(cell) if kind is float else cell or None
+        cells = {}
+        for name, kind in types.items():
+            cell = row.fields.get(name)
+            if as_text and kind is float:
+                cell = parse_number(cell or "")
+            elif as_text:
+                cell = cell or None
+            cells[name] = cell
         values.append(cells)
     return values
 

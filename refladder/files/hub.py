@@ -90,7 +90,7 @@ def _explained(what: str, endpoint: str | None = None) -> Iterator[None]:
         OSError,
         RuntimeError,
     ) as error:
-        # The last around the upload of one file.
+        # The upload of one file raises a RuntimeError.
         raise _translated(
             what, _shown(endpoint or hub.constants.ENDPOINT), hub.errors, error
         ) from error
@@ -125,28 +125,26 @@ def _translated(what: str, server: str, errors: Any, error: Exception) -> Except
         ),
         429: f"{server} has had too many requests from you (status 429); try again in an hour",
     }
-    words = next(
-        (sentence for kind, sentence in sentences.items() if isinstance(error, kind)), None
-    )
+    for kind, sentence in sentences.items():
+        if isinstance(error, kind):
+            return DataError(f"{what}: {sentence}")
     cause = error.__cause__ if isinstance(error, RuntimeError) else error
-    # The address of the missing service, in an error of the package hf_xet.
-    if words is None and "xet-" in str(error):
+    name = type(cause or error).__name__
+    # An error of the package hf_xet holds the address of the missing service.
+    if "xet-" in str(error):
         words = (
             f"{server} has no Xet service, and nothing was sent; set the environment variable HF_HUB_DISABLE_XET=1 and "
             "run the same command again"
         )
-    elif words is None and isinstance(cause, errors.HfHubHTTPError):
+    elif isinstance(cause, errors.HfHubHTTPError):
         status = cause.response.status_code
         if status == 412:
             return StaleParentError()
         words = of_status.get(status, f"{server} refused the request (status {status}); try again")
-    elif words is None:
-        name = type(cause or error).__name__
-        words = (
-            f"the upload to {server} broke off ({name}), and nothing was changed; run the same command again"
-            if isinstance(error, RuntimeError)
-            else f"{server} cannot be reached ({name}); check the network and the address"
-        )
+    elif isinstance(error, RuntimeError):
+        words = f"the upload to {server} broke off ({name}), and nothing was changed; run the same command again"
+    else:
+        words = f"{server} cannot be reached ({name}); check the network and the address"
     return DataError(f"{what}: {words}")
 
 
@@ -249,14 +247,17 @@ class Publisher:
             info = self._api.dataset_info(self.repository)
             paths = frozenset(sibling.rfilename for sibling in info.siblings or ())
             refs = self._api.list_repo_refs(self.repository, repo_type="dataset")
-            card, manifest = (
-                self._read(path, info.sha) if path in paths else None for path in (CARD, MANIFEST)
-            )
+            local = {path: self._read(path, info.sha) for path in (CARD, MANIFEST) if path in paths}
+        card = manifest = None
+        if CARD in local:
+            card = Path(local[CARD]).read_bytes().decode("utf-8", "replace")
+        if MANIFEST in local:
+            manifest = read_manifest(Path(local[MANIFEST]), self.repository)
         return Head(
             commit=info.sha,
             paths=paths,
-            card=None if card is None else Path(card).read_bytes().decode("utf-8", "replace"),
-            manifest=None if manifest is None else read_manifest(Path(manifest), self.repository),
+            card=card,
+            manifest=manifest,
             private=bool(info.private),
             tags={tag.name: tag.target_commit for tag in refs.tags},
         )
@@ -270,16 +271,11 @@ class Publisher:
         self, parent: str, files: Mapping[str, Path | bytes], removed: Iterable[str], message: str
     ) -> str:
         """Add and remove files in one commit on a known parent, and return the commit."""
-        hub = self._hub
-        operations = [
-            *(
-                hub.CommitOperationAdd(
-                    path, content if isinstance(content, bytes) else str(content)
-                )
-                for path, content in files.items()
-            ),
-            *(hub.CommitOperationDelete(path) for path in removed),
-        ]
+        operations = []
+        for path, content in files.items():
+            sent = content if isinstance(content, bytes) else str(content)
+            operations.append(self._hub.CommitOperationAdd(path, sent))
+        operations += map(self._hub.CommitOperationDelete, removed)
         with _explained(self.repository, self.endpoint):
             done = self._api.create_commit(
                 self.repository,

@@ -53,7 +53,7 @@ def _opening(path: Path) -> Iterator[None]:
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror})") from error
     except ValueError as error:
-        # A NUL character, which is invalid in a path.
+        # The path holds a NUL character, which is invalid.
         raise DataError(f"{str(path)!r}: cannot be read ({error}); name another file") from error
 
 
@@ -105,7 +105,7 @@ def from_line(kind: type[T], line: str, where: str) -> T:
     if line.startswith(head):
         body = "{" + line[len(head) :]
     else:
-        # JSON with other spaces or key order, or another kind of file.
+        # This is JSON with other spaces or key order, or another kind of file.
         fields = parse_json(line, where)
         other = fields.pop("schema", None) if isinstance(fields, dict) else None
         if (
@@ -157,7 +157,7 @@ def refuse_pipe(path: Path) -> None:
 class Writer:
     """A binary stream whose write errors name the file and the reason."""
 
-    # pyarrow reads it.
+    # pyarrow reads this attribute.
     closed = False
 
     def __init__(self, stream: IO[bytes], name: str | Path) -> None:
@@ -184,24 +184,22 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
     A `private` file can be read by its owner only.
     """
     refuse_folder(path)
-    # Renaming a file over it would destroy it.
+    # Renaming a file over a device would destroy the device.
     direct = is_device(path)
-    # The link of a pipe leads to no path.
+    # A link to a pipe leads to no path.
     if path.is_symlink() and not direct:
         path = Path(os.path.realpath(path))
-    partial = path if direct else path.with_name(f".{path.name}.{os.getpid()}.partial")
+    partial = path
     if not direct:
+        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         _remove_leftovers(path)
+    mode = 0o600 if private else 0o666
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        raw = io.FileIO(
-            partial,
-            "w",
-            opener=lambda name, flags: os.open(name, flags, 0o600 if private else 0o666),
-        )
+        raw = io.FileIO(partial, "w", opener=lambda name, flags: os.open(name, flags, mode))
     try:
         if not direct:
-            # Shows to other machines that this file is being written.
+            # The lock shows other machines that this file is being written.
             try_lock(raw.fileno())
         stream = io.BufferedWriter(raw)
         yield Writer(stream, path)
@@ -212,7 +210,7 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
                 raw.close()
                 partial.replace(path)
     finally:
-        # Before its buffer, which would be written again.
+        # The file is closed before its buffer, which would be written again.
         raw.close()
         if not direct:
             with suppress(OSError):
@@ -244,7 +242,7 @@ def writing(path: str | Path) -> Iterator[None]:
 
 def throw_away(path: Path) -> None:
     """Remove a file if it exists."""
-    # Creating its folder will report the error.
+    # Creating the folder reports the error.
     with writing(path), suppress(NotADirectoryError):
         path.unlink(missing_ok=True)
 
@@ -287,7 +285,7 @@ def is_torn(line: bytes) -> bool:
 
 def mend_end(path: Path, stream: IO[bytes]) -> None:
     """Prepare a file for appending: remove a torn last line, or end a line without a newline."""
-    # A pipe, or empty.
+    # A pipe and an empty file have no last line.
     if not (stream.seekable() and stream.tell()):
         return
     with path.open("rb") as reader:
@@ -346,7 +344,7 @@ def is_unicode(text: str) -> bool:
 
 
 def check_name(name: str, holders: str) -> None:
-    """Check that a name that records hold is Unicode: those of files and folders may be any bytes."""
+    """Check that a name that records hold is Unicode; names of files and folders may be any bytes."""
     if not is_unicode(name):
         raise UsageError(
             f"{name}: the name is not UTF-8, and {holders} hold it; rename the file or folder"

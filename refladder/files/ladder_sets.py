@@ -16,6 +16,7 @@ SET/
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T")
+Cell = TypeVar("Cell", Ladder, LadderFailure)
 
 SET = "set.json"
 REVISIONS = "revisions.jsonl"
@@ -100,15 +102,14 @@ class LadderSet:
     def __repr__(self) -> str:
         """Return one line: what the set is, and how much it holds."""
         names = ", ".join(dimension.name for dimension in self.dimensions)
+        noun = "shared anchor" if self.anchors else "context"
         parts = [
             f"{plural(len(self.ladders), 'ladder')} of {self.rungs} rungs",
-            plural(
-                len({context for context, _ in self.ladders}),
-                "shared anchor" if self.anchors else "context",
-            ),
+            plural(len({context for context, _ in self.ladders}), noun),
             f"{self.task}: {names}",
         ]
-        parts += [plural(len(self.failures), "failed ladder")] if self.failures else []
+        if self.failures:
+            parts.append(plural(len(self.failures), "failed ladder"))
         return f"<LadderSet {self.signature} ({'; '.join(parts)})>"
 
     def _repr_html_(self) -> str:
@@ -118,11 +119,12 @@ class LadderSet:
     @property
     def signature(self) -> str:
         """Return the set as signatures name it: name, digest, digests of earlier revisions and of the certificate."""
-        earlier = (
-            f"|earlier:{','.join(each.digest for each in self.earlier)}" if self.earlier else ""
-        )
-        certified = "" if self.certificate is None else f"|certificate:{self.certificate.digest}"
-        return f"{self.name}@{self.digest}{earlier}{certified}"
+        text = f"{self.name}@{self.digest}"
+        if self.earlier:
+            text += f"|earlier:{','.join(each.digest for each in self.earlier)}"
+        if self.certificate is not None:
+            text += f"|certificate:{self.certificate.digest}"
+        return text
 
     @property
     def scoring_anchors(self) -> tuple[str, ...]:
@@ -137,8 +139,9 @@ class LadderSet:
     @property
     def scale(self) -> str:
         """Return the set as signatures of scores name it: the `signature`, and the anchors if some do not score."""
-        of = self.scoring_anchors
-        return self.signature + (f"|anchors:{','.join(of)}" if of != self.anchors else "")
+        if self.scoring_anchors == self.anchors:
+            return self.signature
+        return f"{self.signature}|anchors:{','.join(self.scoring_anchors)}"
 
     @property
     def role(self) -> str:
@@ -147,7 +150,7 @@ class LadderSet:
 
     @property
     def task(self) -> str:
-        """Return the task of every ladder in the set, or that of a set of criteria."""
+        """Return the task of every ladder in the set, or the task of a set of criteria."""
         return next((ladder.task for ladder in self.ladders.values()), self.task_without_ladders)
 
     @property
@@ -222,9 +225,7 @@ def ladder_set(
                 "written for (context_digests.jsonl); restore contexts.jsonl, or build the ladders again"
             )
     checks = Checks(name, dimensions, {context.id: context.task for context in by_context.values()})
-    by_key = {
-        (ladder.context_id, ladder.dimension): ladder for ladder in checks.passed(ladders, earlier)
-    }
+    by_key = _by_cell(checks.passed(ladders, earlier))
     if anchors:
         _check_anchors(name, anchors, by_key, by_context)
     return LadderSet(
@@ -234,7 +235,7 @@ def ladder_set(
         dimensions=tuple(dimensions),
         contexts=by_context,
         ladders=by_key,
-        failures={(failure.context_id, failure.dimension): failure for failure in failures},
+        failures=_by_cell(failures),
         digests=by_id,
         anchors=tuple(anchors),
         earlier=tuple(each for each in earlier if each.ladders < checks.count),
@@ -260,6 +261,11 @@ def criteria_set(
     )
 
 
+def _by_cell(records: Iterable[Cell]) -> dict[tuple[str, str], Cell]:
+    """Return ladders or failures by context and dimension."""
+    return {(each.context_id, each.dimension): each for each in records}
+
+
 def _check_anchors(
     name: str,
     anchors: Sequence[str],
@@ -268,7 +274,7 @@ def _check_anchors(
 ) -> None:
     """Check that a shared set has every ladder of every anchor, the anchors' contexts, and nothing else."""
     dimensions = dict.fromkeys(dimension for _, dimension in ladders)
-    cells = {(anchor, dimension) for anchor in anchors for dimension in dimensions}
+    cells = set(itertools.product(anchors, dimensions))
     for anchor, dimension in sorted(cells ^ ladders.keys()):
         what = "has no" if anchor in anchors else "is not an anchor, and has a"
         raise UsageError(
@@ -321,7 +327,7 @@ class Checks:
     def passed(
         self, ladders: Iterable[Ladder], earlier: Sequence[Revision] = ()
     ) -> Iterator[Ladder]:
-        """Yield the ladders, each checked; there must be at least one, and the first ones must be those of `earlier`."""
+        """Yield the ladders, each checked; there must be at least one, and they must begin with the ladders of `earlier`."""
         expected = {each.ladders: each.digest for each in earlier}
         for ladder in ladders:
             self._check(ladder)
@@ -429,10 +435,11 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
 
 
 def certificate_of(name: str, parts: Parts, ladders: str) -> Certificate | None:
-    """Read the certificate of the ladders with a digest: the file in the folder of the set, or that of the release."""
-    path = None if name.startswith(hub.PREFIX) else find_folder(name) / CERTIFICATE
-    if path is not None and path.is_file():
-        return read_certificate(read_bytes(path), str(path), ladders)
+    """Read the certificate of the ladders with a digest, from the folder of the set or from its release."""
+    if not name.startswith(hub.PREFIX):
+        path = find_folder(name) / CERTIFICATE
+        if path.is_file():
+            return read_certificate(read_bytes(path), str(path), ladders)
     if parts.certificate is None:
         return None
     return read_certificate(parts.certificate, f"{name}: {CERTIFICATE}", ladders)
@@ -453,16 +460,14 @@ def open_parts(name: str) -> Parts:
         raise DataError(
             f"{folder / 'ladders.jsonl'}: no such file; build a ladder set with `refladder build`"
         )
+    digests = _read_if_any(ContextDigest, folder / "context_digests.jsonl")
     return Parts(
         name=label,
         dimensions=tuple(read_records(Dimension, folder / "dimensions.jsonl")),
         contexts=_read_if_any(Context, folder / "contexts.jsonl"),
         ladders=read_records(Ladder, folder / "ladders.jsonl"),
         failures=_read_if_any(LadderFailure, folder / "failures.jsonl"),
-        context_digests={
-            each.context_id: each.digest
-            for each in _read_if_any(ContextDigest, folder / "context_digests.jsonl")
-        },
+        context_digests={each.context_id: each.digest for each in digests},
         shared=read_record(Shared, folder / SET) if (folder / SET).is_file() else None,
         earlier=tuple(_read_if_any(Revision, folder / REVISIONS)),
     )
@@ -576,7 +581,7 @@ def append_ladders(
     """
     throw_away(folder / CERTIFICATE)
     everything = {**before.contexts, **{each.id: each for each in contexts}}
-    failed = {**before.failures, **{(each.context_id, each.dimension): each for each in failures}}
+    failed = {**before.failures, **_by_cell(failures)}
     for ladder in ladders:
         failed.pop((ladder.context_id, ladder.dimension), None)
     if ladders:
@@ -588,7 +593,7 @@ def append_ladders(
     path = folder / "ladders.jsonl"
     old = read_bytes(path)
     with atomic(path) as stream:
-        stream.write(old if old.endswith(b"\n") else old + b"\n")
+        stream.write(old.removesuffix(b"\n") + b"\n")
         stream.write(b"".join(map(to_line, ladders)))
 
 
@@ -600,4 +605,4 @@ def choose_dimensions(
     for name in names:
         if name not in by_name:
             raise UnknownNameError("dimension", name, by_name)
-    return tuple(by_name[name] for name in dict.fromkeys(names)) if names else tuple(dimensions)
+    return tuple(by_name[name] for name in dict.fromkeys(names or by_name))

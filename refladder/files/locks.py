@@ -57,7 +57,7 @@ _guard = threading.Lock()
 
 def has_ended(process: int) -> bool:
     """Return whether a process of this machine has certainly ended; False if unknown."""
-    # Elsewhere signal 0 is not a harmless test.
+    # On other systems, signal 0 is not a harmless test.
     if os.name != "posix":
         return False
     try:
@@ -65,7 +65,7 @@ def has_ended(process: int) -> bool:
     except ProcessLookupError:
         return True
     except (PermissionError, OverflowError):
-        # Another user's process, or no process number.
+        # The process is another user's, or the number is no process number.
         return False
     # Linux: a process that has ended, but whose parent has not asked how, is in state Z.
     try:
@@ -109,7 +109,7 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def locked_folder(folder: Path) -> Iterator[None]:
-    """Lock a whole folder likewise; it is created if necessary, and removed again if it is empty at the end."""
+    """Lock a whole folder as `locked` locks a file; create it if necessary, and remove it if it is empty at the end."""
     with _holding(Path(os.path.realpath(folder)) / ".lock", folder):
         yield
 
@@ -147,9 +147,7 @@ def cannot_write(path: str | Path, error: OSError) -> DataError:
 def _acquire(file: Path, path: Path) -> _Lock:
     flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
     for attempt in range(1, _ATTEMPTS + 1):
-        new_folders = [
-            folder for folder in (file.parent, *file.parent.parents) if not folder.exists()
-        ]
+        new_folders = [folder for folder in file.parents if not folder.exists()]
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
             # Only one of several processes makes the file.
@@ -166,7 +164,7 @@ def _acquire(file: Path, path: Path) -> _Lock:
             raise cannot_write(path, error) from error
         locked = try_lock(descriptor)
         taken = locked
-        # No locks here: the process that makes the file has it.
+        # This file system has no locks: the process that makes the file has the lock.
         if locked is None:
             taken = made or _remove_ended(file, descriptor, wait=attempt < _ATTEMPTS)
         if taken is False:
@@ -275,11 +273,11 @@ def may_be_running(holder: Holder | None) -> bool:
 
 def in_use(path: str | Path, holder: Holder | None, remove: str | Path | None = None) -> InUseError:
     """Return the error for a path that another process is writing; `remove` is a lock that nothing else removes."""
-    writer = (
-        "another process has" if holder is None else f"process {holder[0]} on host {holder[1]} has"
-    )
-    since = "" if holder is None else f" since {holder[2]} UTC"
+    writer, since = "another process", ""
+    if holder is not None:
+        process, host, time_of_start = holder
+        writer, since = f"process {process} on host {host}", f" since {time_of_start} UTC"
     unless = "" if remove is None else f"; if that process has ended, delete {remove}"
     return InUseError(
-        f"{path}: {writer} been writing it{since}; wait for it to finish, or choose another path{unless}"
+        f"{path}: {writer} has been writing it{since}; wait for it to finish, or choose another path{unless}"
     )

@@ -198,7 +198,7 @@ def read_release(folder: Path, label: str, manifest: Manifest | None = None) -> 
     manifest = manifest or read_manifest(folder / MANIFEST, label)
     shards = {config: manifest.of(config) for config in OF_A_SET}
     if not verified:
-        verify(folder, [shard for of_config in shards.values() for shard in of_config], label)
+        verify(folder, list(itertools.chain(*shards.values())), label)
     digests: dict[str, str] = {}
     return Parts(
         name=label,
@@ -251,7 +251,8 @@ def ladders_of_rows(
                 f"{row.where}: dimension {dimension.name!r} has another description than in an earlier row; publish "
                 "the set again"
             )
-        if isinstance(digest := row.fields.get("context_digest"), str):
+        digest = row.fields.get("context_digest")
+        if isinstance(digest, str):
             context_digests[ladder.context_id] = digest
         if anchors is not None and row.fields.get("shared"):
             anchors.append(ladder.context_id)

@@ -10,7 +10,7 @@ import io
 import re
 import sys
 import zlib
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from importlib import import_module
 from typing import IO, TYPE_CHECKING, Any
@@ -143,7 +143,7 @@ class _Limited(io.RawIOBase):
     def close(self) -> None:
         super().close()
         self._stream.close()
-        # GzipFile leaves it open.
+        # GzipFile leaves the packed file open.
         self._source.close()
 
 
@@ -169,7 +169,9 @@ def quiet(hub: Any) -> Iterator[None]:
 def reaching(url: str) -> Iterator[None]:
     """Turn the errors of fsspec and of the packages behind it into one sentence with the URL."""
     try:
-        with quiet(import_module("huggingface_hub")) if url.startswith("hf://") else nullcontext():
+        with ExitStack() as stack:
+            if url.startswith("hf://"):
+                stack.enter_context(quiet(import_module("huggingface_hub")))
             yield
     except RefladderError:
         raise
@@ -199,7 +201,7 @@ def filesystem(url: str) -> tuple[Any, str]:
         from fsspec.core import url_to_fs
 
         system, path = url_to_fs(url)
-        # A listing may be of before another process wrote.
+        # A cached listing may be older than the files of another process.
         system.invalidate_cache()
         return system, path
 
@@ -211,7 +213,7 @@ def open_url(url: str) -> IO[bytes]:
         stream = system.open(path, "rb")
         packed = stream.read(len(GZIP)) == GZIP
         stream.seek(0)
-    # Buffered, as some packages read no part of a line.
+    # The stream is buffered, because some packages cannot read a part of a line.
     return limited(stream, url, packed=packed)
 
 

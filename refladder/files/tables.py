@@ -89,7 +89,7 @@ class CsvStyle(NamedTuple):
 
 
 class InMemory(str):
-    """A table in memory, in the place of the path of one. As text, it is what the user calls the table."""
+    """A table in memory, given instead of a path. As text, it is what the user calls the table."""
 
     __slots__ = ("form", "read", "schema")
     form: str
@@ -106,7 +106,7 @@ class InMemory(str):
 
 
 class Collected(str):
-    """Rows that a job keeps in memory, in the place of the path of its output."""
+    """Rows that a job keeps in memory, given instead of the path of its output."""
 
     __slots__ = ("form", "rows", "values")
     form: str
@@ -143,7 +143,9 @@ def is_glob(path: str) -> bool:
 
 def is_many(path: str) -> bool:
     """Return whether a path is a folder or a glob; a URL without an extension of a table is a folder."""
-    return is_glob(path) or (form_by_name(path) is None if is_url(path) else Path(path).is_dir())
+    if is_url(path):
+        return is_glob(path) or form_by_name(path) is None
+    return is_glob(path) or Path(path).is_dir()
 
 
 def table_files(path: str) -> list[str]:
@@ -183,11 +185,10 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
         return "jsonl"
     suffix = Path(path.removesuffix(".gz")).suffix.lower()
     if suffix in _SPREADSHEETS:
-        raise UsageError(
-            f"{path}: a spreadsheet, which refladder cannot write; name a .csv file"
-            if output
-            else f"{path}: a spreadsheet, which refladder cannot read; save it as CSV UTF-8, and name that file"
-        )
+        advice = "read; save it as CSV UTF-8, and name that file"
+        if output:
+            advice = "write; name a .csv file"
+        raise UsageError(f"{path}: a spreadsheet, which refladder cannot {advice}")
     form = "csv" if suffix == ".tsv" and not output else form_by_name(path)
     form = None if output and form == "eval" else form
     if form is None and is_many(path):
@@ -250,7 +251,8 @@ def parse_number(text: str) -> float | None:
 
 def meant_number(text: str) -> str:
     """Return what to give for a number with a comma or a percent sign, such as `; give 3.5`; else nothing."""
-    if percent := parse_number(text.removesuffix("%")) if text.endswith("%") else None:
+    percent = parse_number(text.removesuffix("%"))
+    if percent and text.endswith("%"):
         return f"; give {percent / 100:g} for {percent:g} %"
     # Three digits after a comma may be thousands.
     return f"; give {text.replace(',', '.')}" if _COMMA.fullmatch(text.strip()) else ""
@@ -293,10 +295,10 @@ def number_in(row: Row, column: str) -> float | None:
     value = number = row.fields[column]
     if value is None or value == "":
         return None
-    # A CSV cell.
+    # A cell of CSV is text.
     if type(value) is str:
         number = parse_number(value)
-    # NaN, infinity, a number too large.
+    # NaN, infinity and numbers beyond the range of floats are refused.
     if type(number) not in (float, int) or not abs(number) <= sys.float_info.max:
         meant = meant_number(value) if type(value) is str else ""
         raise DataError(
@@ -351,7 +353,9 @@ def read_rows(path: str, given: str | None = None) -> Rows:
     form = format_of(path, given)
     first, *others = table_files(path)
     rows = _read_file(first, form)
-    return rows if not others else Rows(_chained(rows, others, form), rows.columns(), rows.style)
+    if others:
+        rows = Rows(_chained(rows, others, form), rows.columns(), rows.style)
+    return rows
 
 
 def _read_file(path: str, form: str) -> Rows:
@@ -472,7 +476,7 @@ def parquet_library() -> tuple[Any, Any]:
 
 
 def _damaged(pa: Any) -> tuple[type[Exception], ...]:
-    """Return the errors of pyarrow for an invalid file: text that is not UTF-8, times beyond those of Python, ..."""
+    """Return the errors of pyarrow for an invalid file: text that is not UTF-8, times that Python cannot hold, ..."""
     return (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError)
 
 
@@ -579,7 +583,7 @@ def open_sink(
         if path == STANDARD:
             stream.flush()
         else:
-            # Before the file gets its name: a run that is killed here can be made again.
+            # The record is written before the file gets its name, so that a run that is killed here can be repeated.
             write_run(path, record)
 
 
@@ -601,7 +605,7 @@ def _json_writer(
         _check_added(row, added)
         if row.raw is not None and not ("NaN" in row.raw or "Infinity" in row.raw):
             if not values:
-                stream.write((row.raw if row.raw.endswith("\n") else row.raw + "\n").encode())
+                stream.write((row.raw.removesuffix("\n") + "\n").encode())
                 return
             head = row.raw.rstrip()[:-1].rstrip()
             comma = "," if row.fields else ""
@@ -643,7 +647,7 @@ def _csv_writer(
     cell: Callable[[object], object],
 ) -> Write:
     text = io.StringIO(newline="")
-    # A cell with either of the two characters is then quoted.
+    # With this line end, csv quotes a cell that holds either of its two characters.
     writer = csv.writer(text, delimiter=style.delimiter, lineterminator="\r\n")
     header = list(columns or ())
     text.write(style.mark)
@@ -720,13 +724,10 @@ def _parquet_sink(
                     with open_parquet(table_files(source)[0]) as file:
                         fields = file.schema_arrow
                 else:
-                    fields = arrow_schema(
-                        [{name: row[name] for name in header} for row in buffer], header
-                    )
-                schema = pa.schema(
-                    [*fields, *(pa.field(name, types[kind]) for name, kind in added.items())]
-                )
-                writer = parquet.ParquetWriter(stream, schema)
+                    rows = [{name: row[name] for name in header} for row in buffer]
+                    fields = arrow_schema(rows, header)
+                new = [pa.field(name, types[kind]) for name, kind in added.items()]
+                writer = parquet.ParquetWriter(stream, pa.schema([*fields, *new]))
             writer.write_table(pa.Table.from_pylist(buffer, schema=writer.schema))
         buffer.clear()
 

@@ -6,7 +6,7 @@ import logging
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
-from refladder.errors import DataError, UsageError, either, option, plural
+from refladder.errors import DataError, UsageError, agreeing, either, option, plural
 from refladder.files.certificate import CERTIFICATE, json_of, write_certificate
 from refladder.files.jsonl import read_bytes, write_json
 from refladder.files.ladder_sets import (
@@ -77,14 +77,14 @@ class BuildReport:
         """Return the counts as JSON values."""
         folder, failed = str(spec.folder), len(self.failures)
         if spec.adds is not None:
-            counts: dict[str, object] = {
+            return {
                 "folder": folder,
                 "added": self.ladders,
                 "known": self.known,
                 "failed": failed,
+                "uncertified": self.uncertified,
             }
-            return {**counts, "uncertified": self.uncertified}
-        counts = {"folder": folder, "ladders": self.ladders, "failed": failed}
+        counts: dict[str, object] = {"folder": folder, "ladders": self.ladders, "failed": failed}
         if self.anchors:
             counts["anchors"] = list(self.anchors)
         if self.certificate is not None:
@@ -103,7 +103,7 @@ class BuildReport:
             return [f"{ladders} of {rungs} rungs{of} in {spec.folder}, {failed} failed"]
         lines = []
         if self.known:
-            has = "has" if self.known == 1 else "have"
+            has = agreeing(self.known, "has", "have")
             lines.append(f"{plural(self.known, 'context')} of the table {has} ladders already")
         lines.append(
             f"{ladders} of {spec.rungs} rungs added to {spec.folder}, which has "
@@ -181,7 +181,8 @@ def _writer_of(folder: Path) -> tuple[str | None, Mapping[str, object]]:
         return None, {}
     given = options.get("writer_option") or options.get("writer_options") or {}
     if not isinstance(given, dict):
-        given = {key: value for key, _, value in (each.partition("=") for each in given)}
+        parts = [each.partition("=") for each in given]
+        given = {key: value for key, _, value in parts}
     return options["writer"], given
 
 
@@ -255,8 +256,11 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
                     spec=spec, contexts=contexts, writer=writer, judge=judge, progress=progress
                 )
                 ladders, failures, certificate = repair(ladders, failures)
-        anchors = tuple(dict.fromkeys(each.context_id for each in ladders)) if spec.shared else ()
-        shared = Shared(anchors=anchors, seed=spec.sampling.seed) if spec.shared else None
+        anchors: tuple[str, ...] = ()
+        shared = None
+        if spec.shared:
+            anchors = tuple(dict.fromkeys(each.context_id for each in ladders))
+            shared = Shared(anchors=anchors, seed=spec.sampling.seed)
         write_ladder_set(spec.folder, spec.dimensions, contexts, ladders, failures, shared=shared)
         if certificate is not None:
             write_certificate(spec.folder, certificate)
@@ -284,7 +288,7 @@ def _written(
     unnamed: list[LadderFailure] = []
     if spec.adds is not None:
         _check_recipe(spec, spec.adds, writer)
-        # The set as it is now: later additions have journals of their own.
+        # The journal is named by the set as it is now: later additions have their own.
         journal = f"add-{spec.adds.digest}.journal.jsonl"
     elif (spec.folder / REVISIONS).is_file():
         raise UsageError(
@@ -341,10 +345,8 @@ def open_to_add(folder: Path) -> LadderSet:
         raise UsageError(
             f"{folder}: the set has no contexts.jsonl, beside which new contexts go; add that file"
         )
-    recipes = {
-        (each.recipe.backend, each.recipe.prompts, each.recipe.sampling)
-        for each in ladders.ladders.values()
-    }
+    written = [each.recipe for each in ladders.ladders.values()]
+    recipes = {(each.backend, each.prompts, each.sampling) for each in written}
     if len(recipes) > 1:
         raise UsageError(
             f"{folder}: its ladders have {len(recipes)} recipes, so none can be followed; build a new set"
@@ -360,17 +362,13 @@ def _check_recipe(spec: BuildSpec, ladders: LadderSet, writer: Backend) -> None:
             f"{ladders.name}: its ladders are written by {recipe.backend}, and this writer is {writer.fingerprint}; "
             f"name the same one with {option('writer')}, or build a new set"
         )
-    signatures = {
-        load_template(
-            ladders.task, each.partition("@")[0].rpartition("/")[2], spec.prompts
-        ).signature
-        for each in recipe.prompts
-    }
-    if signatures != set(recipe.prompts):
-        raise UsageError(
-            f"{ladders.name}: its ladders are written with other prompts than these; give the same "
-            f"{option('prompts')}, or build a new set"
-        )
+    for signature in recipe.prompts:
+        role = signature.partition("@")[0].rpartition("/")[2]
+        if load_template(ladders.task, role, spec.prompts).signature != signature:
+            raise UsageError(
+                f"{ladders.name}: its ladders are written with other prompts than these; give the same "
+                f"{option('prompts')}, or build a new set"
+            )
 
 
 def draw_anchors(seeds: Sequence[Context], count: int, sampling: Sampling) -> list[Context]:
@@ -421,7 +419,7 @@ def read_human_rungs(path: str) -> dict[tuple[str, str], dict[int, str]]:
             value = row.fields[name]
             if name == "context_id":
                 value = row_id(row.where, name, value)
-            # The cells of CSV are texts.
+            # Cells of CSV files are texts.
             if kind is int and isinstance(value, str) and value.isascii() and value.isdecimal():
                 value = int(value)
             if type(value) is not kind:

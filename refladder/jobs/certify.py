@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from refladder.arrays import known, known_mean
 from refladder.backends import connect
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.rewards import NO_DIMENSION
@@ -73,9 +74,9 @@ if TYPE_CHECKING:
     from refladder.session import Session
 
 T = TypeVar("T")
-# The file of judgments in the folder of a set.
+# The folder of a set keeps its judgments in this file.
 JUDGMENTS = "certificate.judgments.jsonl"
-# Judgments asked and stored at a time; also what a kill can lose.
+# Judgments are asked and stored in batches of this number; a kill can lose one.
 BATCH = 256
 _SURFACE = "builtin"
 _TESTS = "exact one-sided sign test over contexts, Holm"
@@ -167,13 +168,12 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
 def set_questions(ladders: LadderSet) -> list[Question]:
     """Return every comparison of two rungs of every ladder, in both orders, ladder by ladder."""
     dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
-    return [
-        question
-        for (context_id, name), ladder in ladders.ladders.items()
-        for question in rung_questions(
-            ladders.contexts[context_id], dimensions[name], ladder, shared=bool(ladders.anchors)
-        )
-    ]
+    shared = bool(ladders.anchors)
+    questions: list[Question] = []
+    for (context_id, name), ladder in ladders.ladders.items():
+        context = ladders.contexts[context_id]
+        questions += rung_questions(context, dimensions[name], ladder, shared=shared)
+    return questions
 
 
 def questions_across(ladders: LadderSet) -> list[Question]:
@@ -194,7 +194,8 @@ def questions_across(ladders: LadderSet) -> list[Question]:
 def _directions(anchors: Sequence[str]) -> list[tuple[str, str]]:
     """Return the anchors of the higher and of the lower rung: both directions of each pair that is compared."""
     pairs = set(anchors_compared(anchors))
-    return [each for each in itertools.permutations(anchors, 2) if {each, each[::-1]} & pairs]
+    pairs |= {(other, one) for one, other in pairs}
+    return [each for each in itertools.permutations(anchors, 2) if each in pairs]
 
 
 def verdict_arrays(judgments: Sequence[Judgment], rungs: int) -> FloatArray:
@@ -209,20 +210,21 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
     both = mode_of(asker.log.run.mode).compare_rungs(ladders, asker, asked, progress)
     judgments, of_anchors = both[: len(questions)], both[len(questions) :]
     surface = judgments
-    if asker.backend.fingerprint != (baseline := connect(_SURFACE)).fingerprint:
+    baseline = connect(_SURFACE)
+    if asker.backend.fingerprint != baseline.fingerprint:
         # Any prompt will do: the built-in judge reads its slots, never its words.
-        labels = dict(zip(OUTCOMES, OUTCOMES, strict=True))
+        labels = {outcome: outcome for outcome in OUTCOMES}
         template = replace(
             asker.template, role=ladders.role, labels=labels, literals=("",), names=()
         )
-        surface = Asker(baseline, template, JudgmentIndex(None, run_of(baseline, template))).ask(
-            questions
-        )
-    # Numbers of six digits: every machine writes the same certificate.
-    return sealed(
-        _certificate(ladders, asker, judgments, surface, of_anchors),
-        lambda leaf: float(f"{leaf:.6g}") if isinstance(leaf, float) else leaf,
-    )
+        log = JudgmentIndex(None, run_of(baseline, template))
+        surface = Asker(baseline, template, log).ask(questions)
+    return sealed(_certificate(ladders, asker, judgments, surface, of_anchors), _six_digits)
+
+
+def _six_digits(leaf: object) -> object:
+    """Round a number to six digits, so that every machine writes the same certificate."""
+    return float(f"{leaf:.6g}") if isinstance(leaf, float) else leaf
 
 
 def _certificate(
@@ -235,18 +237,15 @@ def _certificate(
     verdicts = verdict_arrays(judgments, ladders.rungs)
     w = trust.preferences(verdicts, ladders.rungs)
     of_surface = trust.preferences(verdict_arrays(surface, ladders.rungs), ladders.rungs)
-    places = defaultdict(list)
-    for place, (_, name) in enumerate(ladders.ladders):
-        places[name].append(place)
-    members = {each.name: places[each.name] for each in ladders.dimensions if each.name in places}
-    # One number for each step of each dimension: shape (dimensions, rungs - 1).
-    in_order, decided = np.stack(
-        [trust.steps_in_order(w[numbers]) for numbers in members.values()], axis=1
-    )
+    members = _members(ladders)
+    of_dimensions = [trust.steps_in_order(w[numbers]) for numbers in members.values()]
+    in_order, decided = np.stack(of_dimensions, axis=1)
     needed = trust.contexts_needed(in_order.size)
     few = 0 < len(ladders.anchors) < needed
     p_values = trust.sign_test(in_order, decided)
     adjusted = np.reshape(holm(p_values.ravel().tolist()), p_values.shape)
+    if few:
+        p_values, adjusted = np.full((2, *in_order.shape), np.nan)
     levels = {}
     for place, (name, numbers) in enumerate(members.items()):
         own = w[numbers]
@@ -255,43 +254,26 @@ def _certificate(
     rows = _ladder_rows(
         ladders, judgments, verdicts=verdicts, w=w, of_surface=of_surface, levels=levels
     )
+    tests = np.stack([in_order, decided, p_values, adjusted], axis=1)
     dimensions = []
-    for place, (name, numbers) in enumerate(members.items()):
+    for (name, numbers), tests_of in zip(members.items(), tests, strict=True):
         strengths, ties = _strengths(verdicts[numbers], ladders.rungs)
-        means, surface_means = _means(w[numbers]), _means(of_surface[numbers])
-        steps_of = [
-            Step(
-                from_=step + 1,
-                to=step + 2,
-                in_order=int(in_order[place, step]),
-                decided=int(decided[place, step]),
-                p=None if few else float(p_values[place, step]),
-                p_holm=None if few else float(adjusted[place, step]),
-                w=means[step],
-                surface_w=surface_means[step],
-            )
-            for step in range(ladders.rungs - 1)
-        ]
-        levels_of = [
-            Level(level=level, verdict=verdict, strength=strength)
-            for level, (verdict, strength) in enumerate(
-                zip(levels[name], strengths, strict=True), 1
-            )
-        ]
         dimension = _summed(
             OfDimension,
             [rows[number] for number in numbers],
             dimension=name,
             verdict=trust.worst(levels[name]),
             ladders=len(numbers),
-            **(_surface_of(ladders, name) if ladders.anchors else {}),
+            **_surface_of(ladders, name),
             ties=ties,
-            levels=tuple(levels_of),
-            steps=tuple(steps_of),
+            levels=tuple(_levels(levels[name], strengths)),
+            steps=tuple(_steps(tests_of, w[numbers], of_surface[numbers])),
         )
         dimensions.append(dimension)
-    sharing = _sharing(ladders, across, few=few) if ladders.anchors else None
-    verdicts_on = [each.verdict for each in dimensions] + ([sharing.verdict] if sharing else [])
+    verdicts_on = [each.verdict for each in dimensions]
+    sharing = _sharing(ladders, across, few=few)
+    if sharing is not None:
+        verdicts_on.append(sharing.verdict)
     asked = [*judgments, *across]
     anchors = len(ladders.anchors) if few else 0
     return Certificate(
@@ -318,47 +300,77 @@ def _certificate(
     )
 
 
-def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) -> Sharing:
+def _members(ladders: LadderSet) -> dict[str, list[int]]:
+    """Return the numbers of the ladders of each dimension that has some, in the order of the dimensions."""
+    members: dict[str, list[int]] = {dimension.name: [] for dimension in ladders.dimensions}
+    for number, (_, name) in enumerate(ladders.ladders):
+        members[name].append(number)
+    return {name: numbers for name, numbers in members.items() if numbers}
+
+
+def _levels(verdicts: Sequence[str], strengths: Sequence[float | None]) -> Iterator[Level]:
+    for level, verdict in enumerate(verdicts, start=1):
+        yield Level(level=level, verdict=verdict, strength=strengths[level - 1])
+
+
+def _steps(tests: FloatArray, w: FloatArray, of_surface: FloatArray) -> Iterator[Step]:
+    """Yield the steps of a dimension.
+
+    `tests` has shape (4, steps): ladders in order, ladders that decide, p-values and corrected ones, NaN without a test.
+    """
+    columns = zip(*tests, _means(w), _means(of_surface), strict=True)
+    for step, (in_order, decided, p_value, adjusted, mean, surface_mean) in enumerate(columns, 1):
+        yield Step(
+            from_=step,
+            to=step + 1,
+            in_order=int(in_order),
+            decided=int(decided),
+            p=known(p_value),
+            p_holm=known(adjusted),
+            w=mean,
+            surface_w=surface_mean,
+        )
+
+
+def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) -> Sharing | None:
     """Return how often a level of one anchor beats the level below of another, from judgments of `questions_across`.
 
-    A few anchors need a share of all comparisons; of more, those that decide nothing are left out.
+    A few anchors need a share of all comparisons; of more, those that decide nothing are left out. A set without anchors
+    has no sharing.
     """
     number = len(ladders.anchors)
+    if not number:
+        return None
     ordered, compared = [*itertools.permutations(ladders.anchors, 2)], _directions(ladders.anchors)
     shape = (len(ladders.dimensions), len(ordered), ladders.rungs - 1, 2, len(OUTCOMES))
     verdicts = np.full(shape, np.nan)
-    verdicts[:, [ordered.index(each) for each in compared]] = outcome_probabilities(
-        judgments
-    ).reshape(len(ladders.dimensions), len(compared), *shape[2:])
+    of_pairs = outcome_probabilities(judgments).reshape(shape[0], len(compared), *shape[2:])
+    verdicts[:, [ordered.index(each) for each in compared]] = of_pairs
     in_order, decided = trust.across_anchors(verdicts, number)
     if few:
-        decided = np.where(
-            np.eye(number) > 0, 0.0, 2.0 * len(ladders.dimensions) * (ladders.rungs - 1)
-        )
+        all_comparisons = 2.0 * len(ladders.dimensions) * (ladders.rungs - 1)
+        decided = np.where(np.eye(number) > 0, 0.0, all_comparisons)
     rises, of = in_order[np.triu_indices(number, 1)], decided[np.triu_indices(number, 1)]
     low, high = share_intervals(rises, of).tolist()
     share = float(rises.sum() / of.sum()) if of.any() else math.nan
-    refused = share < trust.LEAST_OF_FEW if few else not high >= trust.LEAST_ACROSS
-    verdict = trust.REFUSE if refused else trust.PASS
+    limit, passes = trust.LEAST_ACROSS, high >= trust.LEAST_ACROSS
+    if few:
+        limit, passes = trust.LEAST_OF_FEW, not share < trust.LEAST_OF_FEW
+    verdict = trust.PASS if passes else trust.REFUSE
     anchors = [
-        OfAnchor(anchor=name, in_order=int(in_order[place].sum()), of=int(decided[place].sum()))
-        for place, name in enumerate(ladders.anchors)
+        OfAnchor(anchor=name, in_order=int(rising.sum()), of=int(deciding.sum()))
+        for name, rising, deciding in zip(ladders.anchors, in_order, decided, strict=True)
     ]
     return Sharing(
         verdict=trust.UNTESTED if number == 1 else verdict,
-        share=_known(share),
-        low=_known(low),
-        high=_known(high),
+        share=known(share),
+        low=known(low),
+        high=known(high),
         in_order=int(rises.sum()),
         of=int(of.sum()),
-        limit=trust.LEAST_OF_FEW if few else trust.LEAST_ACROSS,
+        limit=limit,
         anchors=tuple(anchors),
     )
-
-
-def _known(value: float) -> float | None:
-    """Return a number, None for NaN."""
-    return None if math.isnan(value) else value
 
 
 def _ladder_rows(
@@ -393,7 +405,7 @@ def _ladder_rows(
             intransitive={"count": wrong, "of": triples},
             inconsistent={"count": int(disagreements[number]), "of": int(parsed[number])},
             mass=_mean(each.mass for each in judgments[number * asked : (number + 1) * asked]),
-            spearman_length=_known(spearman),
+            spearman_length=known(spearman),
             length_climbs=trust.length_climbs(lengths),
             surface_climbs=surface_in_order == ladders.rungs - 1,
         )
@@ -416,11 +428,15 @@ def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
 
 def _surface_of(ladders: LadderSet, dimension: str) -> dict[str, float]:
     """Return how well length and surface predict the levels of a shared set; one anchor is too little for a rule."""
+    if not ladders.anchors:
+        return {}
     of_dimension = [each for (_, name), each in ladders.ladders.items() if name == dimension]
     measures = {"length_deviation": length_deviation(np.stack([*map(lengths_of, of_dimension)]))}
     if len(of_dimension) > 1:
-        counts = [[surface_counts(rung.text) for rung in each.rungs] for each in of_dimension]
-        measures["surface_accuracy"] = surface_accuracy(np.array(counts, dtype=np.float64))
+        texts = [rung.text for ladder in of_dimension for rung in ladder.rungs]
+        counts = np.array(list(map(surface_counts, texts)), dtype=np.float64)
+        by_ladder = counts.reshape(len(of_dimension), ladders.rungs, -1)
+        measures["surface_accuracy"] = surface_accuracy(by_ladder)
     return measures
 
 
@@ -438,9 +454,11 @@ def _adjacent(w: FloatArray) -> tuple[int, int]:
 def _summed(kind: Callable[..., T], rows: Sequence[OfLadder], **others: object) -> T:
     """Make a record of what `rows` say together, as sums and means, and of the fields that only its kind has."""
     verdicts = Counter(verdict for row in rows for verdict in row.rungs)
-    shown = [each for each in trust.SEVERITY if verdicts[each] or each != trust.UNTESTED]
+    of_rungs = {verdict: verdicts[verdict] for verdict in trust.SEVERITY}
+    if not of_rungs[trust.UNTESTED]:
+        del of_rungs[trust.UNTESTED]
     return kind(
-        of_rungs={verdict: verdicts[verdict] for verdict in shown},
+        of_rungs=of_rungs,
         adjacent=_totals(row.adjacent for row in rows),
         intransitive=_totals(row.intransitive for row in rows),
         inconsistent=_totals(row.inconsistent for row in rows),
@@ -454,10 +472,11 @@ def _summed(kind: Callable[..., T], rows: Sequence[OfLadder], **others: object) 
 
 def _totals(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sum of each count; none is left out where it is 0."""
-    totals: dict[str, int] = {}
+    totals: defaultdict[str, int] = defaultdict(int)
     for each in counts:
-        totals = {name: totals.get(name, 0) + count for name, count in each.items()}
-    return totals
+        for name, count in each.items():
+            totals[name] += count
+    return dict(totals)
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -468,9 +487,7 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 def _means(w: FloatArray) -> list[float | None]:
     """Return the mean preference of each step over what was judged; None where nothing was."""
-    steps = np.diagonal(w, offset=1, axis1=1, axis2=2).T
-    known = (step[~np.isnan(step)] for step in steps)
-    return [float(step.mean()) if step.size else None for step in known]
+    return list(map(known_mean, np.diagonal(w, offset=1, axis1=1, axis2=2).T))
 
 
 def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], float | None]:
@@ -523,8 +540,11 @@ def _notes(asker: Asker, dimensions: Sequence[OfDimension], tests: int, anchors:
             f"Too few ladders for a verdict: {have}. No sign test of {tests} can pass with them even if all ladders "
             "rise; build ladders for more contexts."
         )
-    judged = [each for each in dimensions if any(step.w is not None for step in each.steps)]
-    unfitted = [each.dimension for each in judged if each.ties is None]
+    unfitted = []
+    for each in dimensions:
+        judged = any(step.w is not None for step in each.steps)
+        if judged and each.ties is None:
+            unfitted.append(each.dimension)
     if unfitted:
         notes.append(
             f"{', '.join(unfitted)}: no strengths and no spacing, because the fit of Davidson's model did not converge."

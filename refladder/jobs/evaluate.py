@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import total
-from refladder.errors import UnknownNameError, UsageError, column_option, either, option, plural
+from refladder.errors import (
+    UnknownNameError,
+    UsageError,
+    agreeing,
+    column_option,
+    either,
+    option,
+    plural,
+)
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
@@ -106,12 +114,12 @@ class Protocol:
 
 
 class EvaluatedPart(NamedTuple):
-    """The part of a benchmark to evaluate, its dimensions and settings, and what was left out."""
+    """The part of a benchmark to evaluate, its dimensions, what was left out, and the settings."""
 
     benchmark: Benchmark
     dimensions: Sequence[Dimension]
+    left_out: tuple[str, ...]
     settings: MethodSettings
-    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,12 +221,13 @@ def methods_to_run(
 
 def rehearse(spec: EvaluateSpec, session: Session, events: Events) -> None:
     """Request the same judgments and texts from backends that give no answers; report what is left out, and the notes."""
-    for part in _parts(spec, session)[0]:
-        benchmark, dimensions, settings, left_out = part
+    for benchmark, dimensions, left_out, settings in _parts(spec, session)[0]:
         judge = _judge(spec, session)
         said = rehearse_methods(spec.methods, benchmark, dimensions, judge, settings)
-        for line in (*left_out, *(f"{name}: {sentence}" for name, sentence in said)):
+        for line in left_out:
             events.notice(line, warns=True)
+        for name, sentence in said:
+            events.notice(f"{name}: {sentence}", warns=True)
 
 
 def run(spec: EvaluateSpec, session: Session, events: Events) -> Evaluations:
@@ -265,11 +274,8 @@ def _parts(spec: EvaluateSpec, session: Session) -> tuple[list[EvaluatedPart], l
         if recorded is not None:
             check_recorded(recorded, benchmark, spec.methods, its)
             its = replace(its, answers=recorded.mode)
-        part = EvaluatedPart(benchmark, dimensions, its)
-        if opened is not None or recorded is not None:
-            covered = _covered(benchmark, dimensions, opened, recorded, named=spec.dimensions_named)
-            part = EvaluatedPart(covered[0], covered[1], its, covered[2])
-        parts.append(part)
+        covered = _covered(benchmark, dimensions, opened, recorded, named=spec.dimensions_named)
+        parts.append(EvaluatedPart(*covered, its))
     first = spec.benchmarks[0][0], parts[0].dimensions
     others = [read_scores(path, *first, spec.score_columns) for path in spec.scores]
     for each in parts:
@@ -295,9 +301,9 @@ def _covered(
     benchmark: Benchmark,
     dimensions: Sequence[Dimension],
     ladders: LadderSet | None,
-    recorded: Recorded | None = None,
+    recorded: Recorded | None,
     *,
-    named: bool = False,
+    named: bool,
 ) -> tuple[Benchmark, Sequence[Dimension], tuple[str, ...]]:
     """Return the part of a benchmark with ladders and recorded judgments, its dimensions, and what is left out.
 
@@ -310,11 +316,8 @@ def _covered(
     names = {dimension.name for dimension in dimensions}
     outputs = list(benchmark.outputs)
     if ladders is not None and not ladders.anchors:
-        ids = {
-            context_id
-            for context_id, name in (*ladders.ladders, *ladders.failures)
-            if name in names
-        }
+        written = (*ladders.ladders, *ladders.failures)
+        ids = {context_id for context_id, name in written if name in names}
         count = sum(context.id in ids for context in benchmark.contexts)
         if not count:
             raise UsageError(
@@ -323,9 +326,10 @@ def _covered(
             )
         if count < len(benchmark.contexts):
             outputs = [output for output in outputs if output.context_id in ids]
+            have = agreeing(count, "has a ladder", "have ladders")
             notes.append(
-                f"{benchmark.name}: {count:,} of {plural(len(benchmark.contexts), 'context')} "
-                f"{'has a ladder' if count == 1 else 'have ladders'} in {ladders.name}; the others, and their "
+                f"{benchmark.name}: {count:,} of {plural(len(benchmark.contexts), 'context')} {have} in "
+                f"{ladders.name}; the others, and their "
                 f"{plural(len(benchmark.outputs) - len(outputs), 'output')}, are left out"
             )
     if recorded is not None:
@@ -333,9 +337,10 @@ def _covered(
         among = len(outputs)
         outputs = [output for output in outputs if (output.context_id, output.id) in judged]
         if len(outputs) < among:
+            have = agreeing(len(outputs), "has", "have")
             notes.append(
-                f"{benchmark.name}: {len(outputs):,} of {plural(among, 'output')} "
-                f"{'has' if len(outputs) == 1 else 'have'} recorded judgments; the others are left out"
+                f"{benchmark.name}: {len(outputs):,} of {plural(among, 'output')} {have} recorded judgments; the others "
+                "are left out"
             )
     if len(outputs) == len(benchmark.outputs):
         return benchmark, dimensions, tuple(notes)
@@ -363,38 +368,34 @@ def _judged_dimensions(
     if recorded is not None:
         needed["recorded judgments"] = recorded.dimensions()
     for which, names in needed.items():
-        kept = [dimension for dimension in dimensions if dimension.name in names]
-        without = ", ".join(
-            dimension.name for dimension in dimensions if dimension.name not in names
-        )
-        if not kept:
-            raise UsageError(
-                f"{benchmark.name}: no {which} on {without}, but on {', '.join(sorted(names))}; name others"
-            )
-        if without:
-            notes.append(f"{benchmark.name}: no {which} on {without}; left out")
-        dimensions = kept
+        missing = [dimension.name for dimension in dimensions if dimension.name not in names]
+        if not missing:
+            continue
+        lacks = f"{benchmark.name}: no {which} on {', '.join(missing)}"
+        if len(missing) == len(dimensions):
+            raise UsageError(f"{lacks}, but on {', '.join(sorted(names))}; name others")
+        notes.append(f"{lacks}; left out")
+        dimensions = [dimension for dimension in dimensions if dimension.name in names]
     return dimensions
 
 
 def _evaluated(
     spec: EvaluateSpec, part: EvaluatedPart, others: Sequence[Method], judge: OpenJudge
 ) -> Evaluation:
-    benchmark, dimensions, settings, left_out = part
+    benchmark, dimensions, left_out, settings = part
     runs = run_methods(spec.methods, benchmark, dimensions, judge, settings)
     scored = scored_methods(runs, others)
     rows = agreement(benchmark, dimensions, scored, spec.protocol)
+    notes: list[str] = []
+    for run in runs:
+        said = filter(None, (run.result.skipped, *run.result.notes))
+        notes += [f"{run.name}: {note}" for note in said]
     return Evaluation(
         rows=tuple(rows),
         runs=tuple(runs),
         cards=tuple(report_cards(runs, benchmark, dimensions)),
         limits=(*left_out, *_limits(benchmark, rows, spec.protocol)),
-        notes=tuple(
-            f"{run.name}: {note}"
-            for run in runs
-            for note in (run.result.skipped, *run.result.notes)
-            if note
-        ),
+        notes=tuple(notes),
         spent=total([run.spent for run in runs]),
         benchmark=benchmark,
         dimensions=tuple(dimensions),
@@ -415,7 +416,8 @@ def _config(spec: EvaluateSpec, number: int, work: Path, evaluation: Evaluation)
     """Return what run.json holds of one of the benchmarks: its own name, source, set and folder."""
     options = dict(spec.config.options)
     for key in ("benchmark", "source", "ladders"):
-        if isinstance(values := options.get(key), list | tuple):
+        values = options.get(key)
+        if isinstance(values, list | tuple):
             options[key] = values[number % len(values)] if values else None
     checks = [asdict(check) for check in evaluation.checks] or None
     config = replace(spec.config, options={**options, "work": str(work)})
@@ -474,11 +476,12 @@ def _limits(benchmark: Benchmark, rows: Sequence[Agreement], protocol: Protocol)
             f"{benchmark.name}: some outputs have no system, so there is no correlation between systems; name the "
             "systems in a column 'system'"
         )
-    few = None
-    contexts = len({output.context_id for output in benchmark.outputs})
-    if protocol.resamples is not None and contexts > MOST_EXACT:
+    contexts = {output.context_id for output in benchmark.outputs}
+    if protocol.resamples is not None and len(contexts) > MOST_EXACT:
         few = few_permutations(rows, protocol.resamples)
-    return limits if few is None else [*limits, few]
+        if few is not None:
+            limits.append(few)
+    return limits
 
 
 def _has_single_outputs(benchmark: Benchmark) -> bool:
@@ -504,11 +507,11 @@ def agreement(
     """
     check_evaluation(benchmark, dimensions, (), methods, protocol)
     names = [dimension.name for dimension in dimensions]
-    shown = {BEST, *(MEASURES if protocol.baselines == "all" else ()), protocol.reference or BEST}
+    shown = {BEST, protocol.reference or BEST}
+    if protocol.baselines == "all":
+        shown.update(MEASURES)
     baselines = [
-        method
-        for method in methods
-        if method.baseline and any(n is not None for n in method.scores.values())
+        method for method in methods if method.baseline and {*method.scores.values()} - {None}
     ]
     compared = [*methods, *surface_methods(benchmark, dimensions, shown, baselines)]
     asked = best_name(baselines) if protocol.reference == BEST else protocol.reference
@@ -519,38 +522,64 @@ def agreement(
         tested = [each for each in methods if each is not reference]
         tested = tested or [each for each in compared if each is not reference]
     lengths = {output.id: float(len(words(output.text))) for output in benchmark.outputs}
-    levels = tuple(protocol.levels)
-    if "within_context" in levels and "pooled" not in levels and _has_single_outputs(benchmark):
-        levels += ("pooled",)
-    if not _has_systems(benchmark):
-        levels = tuple(level for level in levels if level != BETWEEN)
+    protocol = replace(protocol, levels=_levels(protocol.levels, benchmark))
+    tests = len(tested) * len(names)
     rows: list[Agreement] = []
     for method in compared:
-        rows += evaluate_method(
+        rows += _method_rows(
             benchmark,
-            method.scores,
-            method=method.name,
-            signature=method.signature,
-            dimensions=names,
-            levels=levels,
-            statistics=protocol.statistics,
-            constant=protocol.constant,
-            resamples=protocol.resamples or permutations_for(len(tested) * len(names)),
-            seed=protocol.seed,
+            names,
+            method,
+            protocol,
+            tests=tests,
+            reference=reference if method in tested else None,
             control=lengths if method in methods else None,
-            reference=(reference.name, reference.scores)
-            if reference is not None and method in tested
-            else None,
         )
-    p_values = {
-        place: row.p_value
-        for place, row in enumerate(rows)
-        if row.p_value is not None and row.dimension != MEAN
-    }
+    p_values = {}
+    for position, row in enumerate(rows):
+        if row.p_value is not None and row.dimension != MEAN:
+            p_values[position] = row.p_value
     rows = _corrected(rows, p_values, "p_adjusted")
     if protocol.against_best:
         return _against_best(rows, benchmark, names, compared, protocol)
     return rows
+
+
+def _levels(asked: Sequence[str], benchmark: Benchmark) -> list[str]:
+    """Return the levels with a correlation: `pooled` beside single outputs, and none between missing systems."""
+    levels = list(asked)
+    if "within_context" in levels and "pooled" not in levels and _has_single_outputs(benchmark):
+        levels.append("pooled")
+    if _has_systems(benchmark):
+        return levels
+    return [level for level in levels if level != BETWEEN]
+
+
+def _method_rows(
+    benchmark: Benchmark,
+    names: Sequence[str],
+    method: Method,
+    protocol: Protocol,
+    *,
+    tests: int,
+    reference: Method | None,
+    control: Mapping[str, float] | None = None,
+) -> list[Agreement]:
+    """Compute the agreement of one method; the number of `tests` of a table decides how many permutations are drawn."""
+    return evaluate_method(
+        benchmark,
+        method.scores,
+        method=method.name,
+        signature=method.signature,
+        dimensions=names,
+        levels=protocol.levels,
+        statistics=protocol.statistics,
+        constant=protocol.constant,
+        resamples=protocol.resamples or permutations_for(tests),
+        seed=protocol.seed,
+        control=control,
+        reference=None if reference is None else (reference.name, reference.scores),
+    )
 
 
 def _against_best(
@@ -564,22 +593,19 @@ def _against_best(
     p_values: dict[int, float] = {}
     tables: dict[tuple[str, str], list[int]] = {}
     for position, row in enumerate(rows):
-        # One dimension is its own mean.
+        # A single dimension is its own mean.
         of_its_own = row.dimension != MEAN or len(names) > 1
         if row.value is not None and row.statistic != PARTIAL and of_its_own:
             tables.setdefault((row.level, row.statistic), []).append(position)
     for (level, statistic), positions in tables.items():
         rising = sorted(positions, key=lambda position: rows[position].value or 0.0)
         best = {rows[position].dimension: rows[position].method for position in rising}
-        found = _p_values(
-            benchmark,
-            names,
-            methods,
-            best,
-            replace(protocol, levels=[level], statistics=[statistic]),
-        )
-        keys = {place: (rows[place].method, rows[place].dimension) for place in positions}
-        p_values |= {place: found[key] for place, key in keys.items() if key in found}
+        of_table = replace(protocol, levels=[level], statistics=[statistic])
+        found = _p_values(benchmark, names, methods, best, of_table)
+        for position in positions:
+            key = rows[position].method, rows[position].dimension
+            if key in found:
+                p_values[position] = found[key]
     return _corrected(rows, p_values, "p_best")
 
 
@@ -592,22 +618,14 @@ def _p_values(
 ) -> dict[tuple[str, str], float]:
     """Return the p-value of each method and dimension of one table against the best method of this dimension."""
     found = {}
+    tests = len(best) * (len(methods) - 1)
     for method, reference in itertools.permutations(methods, 2):
         if reference.name not in best.values():
             continue
-        for row in evaluate_method(
-            benchmark,
-            method.scores,
-            method=method.name,
-            signature=method.signature,
-            dimensions=names,
-            levels=protocol.levels,
-            statistics=protocol.statistics,
-            constant=protocol.constant,
-            resamples=protocol.resamples or permutations_for(len(best) * (len(methods) - 1)),
-            seed=protocol.seed,
-            reference=(reference.name, reference.scores),
-        ):
+        against_reference = _method_rows(
+            benchmark, names, method, protocol, tests=tests, reference=reference
+        )
+        for row in against_reference:
             if row.p_value is not None and best.get(row.dimension) == reference.name:
                 found[row.method, row.dimension] = row.p_value
     return found
@@ -615,11 +633,10 @@ def _p_values(
 
 def few_permutations(rows: Sequence[Agreement], resamples: int) -> str | None:
     """Return a sentence if this number of permutations is too small for the tests of these rows, else None."""
-    tables = [
-        Counter((row.level, row.statistic) for row in rows if getattr(row, key) is not None)
-        for key in ("p_adjusted", "p_best")
-    ]
-    tests = max([count for table in tables for count in table.values()], default=0)
+    corrected = [("p_adjusted", row) for row in rows if row.p_adjusted is not None]
+    corrected += [("p_best", row) for row in rows if row.p_best is not None]
+    tables = Counter((name, row.level, row.statistic) for name, row in corrected)
+    tests = max(tables.values(), default=0)
     needed = permutations_for(tests)
     if not tests or resamples >= needed:
         return None
@@ -634,10 +651,11 @@ def _corrected(
 ) -> list[Agreement]:
     """Add p-values, by position, after Holm's correction over those of one level and statistic: a table."""
     corrected = list(rows)
-    for table in {(rows[place].level, rows[place].statistic) for place in p_values}:
-        tested = [
-            place for place in p_values if (rows[place].level, rows[place].statistic) == table
-        ]
-        for place, value in zip(tested, holm([p_values[place] for place in tested]), strict=True):
-            corrected[place] = replace(rows[place], **{name: value})  # type: ignore[arg-type]
+    tables: defaultdict[tuple[str, str], dict[int, float]] = defaultdict(dict)
+    for position, p_value in p_values.items():
+        row = rows[position]
+        tables[row.level, row.statistic][position] = p_value
+    for table in tables.values():
+        for position, value in zip(table, holm(list(table.values())), strict=True):
+            corrected[position] = replace(rows[position], **{name: value})  # type: ignore[arg-type]
     return corrected

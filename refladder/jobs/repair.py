@@ -1,4 +1,4 @@
-"""build --certify: rungs that a judge does not find in order are written anew, then dropped, or their ladder fails."""
+"""build --certify: rewrite rungs that the judge ranks out of order; then drop their level, or fail the ladder."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
     from refladder.settings import BuildSpec
 
-    # Context id and dimension.
+    # A ladder is known by its context id and dimension.
     Key = tuple[str, str]
 
-# Number of rounds in which rungs are written again.
+# Rungs are written again in at most this number of rounds.
 ROUNDS = 2
 
 
@@ -72,11 +72,14 @@ class Repair:
             return list(current.values()), list(failures), _noted(certificate, built, note)
         rewritten: set[tuple[Key, int]] = set()
         rounds = 0
-        while rounds < ROUNDS and (wanted := _out_of_order(certificate, self.spec.human or {})):
+        wanted = _out_of_order(certificate, self.spec.human or {})
+        while wanted and rounds < ROUNDS:
             rounds += 1
             rewritten |= self._rewrite(current, wanted, rounds)
             certificate = certify(self._set(current), asker, self.progress)
-        if dropped := _levels_to_drop(certificate):
+            wanted = _out_of_order(certificate, self.spec.human or {})
+        dropped = _levels_to_drop(certificate)
+        if dropped:
             current = {key: _without(ladder, dropped) for key, ladder in current.items()}
             certificate = certify(self._set(current), asker, self.progress)
         wrong = _out_of_order(certificate, {})
@@ -109,10 +112,13 @@ class Repair:
         self, current: Mapping[Key, Ladder], failed: Sequence[LadderFailure]
     ) -> dict[Key, Ladder]:
         """Return the ladders that did not fail; of a shared set, those of anchors none of whose ladders failed."""
-        lost = {(failure.context_id, failure.dimension) for failure in failed}
-        left = [ladder for key, ladder in current.items() if key not in lost]
-        left = of_whole_anchors(left, self.spec.dimensions) if self.spec.shared else left
-        return {(ladder.context_id, ladder.dimension): ladder for ladder in left}
+        left = dict(current)
+        for failure in failed:
+            del left[failure.context_id, failure.dimension]
+        if not self.spec.shared:
+            return left
+        whole = of_whole_anchors(list(left.values()), self.spec.dimensions)
+        return {(ladder.context_id, ladder.dimension): ladder for ladder in whole}
 
     def _set(self, ladders: Mapping[Key, Ladder]) -> LadderSet:
         spec, written = self.spec, ladders.values()
@@ -123,23 +129,25 @@ class Repair:
     def _rewrite(
         self, current: dict[Key, Ladder], wanted: Mapping[Key, Sequence[int]], number: int
     ) -> set[tuple[Key, int]]:
-        """Write rungs anew with further seeds, between the rungs that are kept; returns those that were written."""
+        """Write rungs anew with further seeds, between the rungs that are kept; return those that were written."""
         done: set[tuple[Key, int]] = set()
         sampling = replace(
             self.spec.sampling, seed=self.spec.sampling.seed + number * self.spec.attempts
         )
         for dimension in self.spec.dimensions:
-            here = {key: levels for key, levels in wanted.items() if key[1] == dimension.name}
-            if not here:
+            fixed: dict[Key, dict[int, str]] = {}
+            for key, levels in wanted.items():
+                if key[1] == dimension.name:
+                    rungs = current[key].rungs
+                    fixed[key] = {
+                        each.level: each.text for each in rungs if each.level not in levels
+                    }
+            if not fixed:
                 continue
-            fixed = {
-                key: {each.level: each.text for each in current[key].rungs if each.level not in out}
-                for key, out in here.items()
-            }
             name = f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl"
             again, _ = build_ladders(
                 self.writer,
-                [each for each in self.contexts if (each.id, dimension.name) in here],
+                [each for each in self.contexts if (each.id, dimension.name) in fixed],
                 [dimension],
                 rungs=len(next(iter(current.values())).rungs),
                 **{**self.spec.how, "sampling": sampling},
@@ -149,10 +157,11 @@ class Repair:
             )
             for ladder in again:
                 key = ladder.context_id, ladder.dimension
-                rungs = zip(current[key].rungs, ladder.rungs, strict=True)
-                mended = tuple(new if new.level in wanted[key] else old for old, new in rungs)
-                current[key] = replace(current[key], rungs=mended)
-                done |= {(key, level) for level in wanted[key]}
+                repaired = list(current[key].rungs)
+                for level in wanted[key]:
+                    repaired[level - 1] = ladder.rungs[level - 1]
+                    done.add((key, level))
+                current[key] = replace(current[key], rungs=tuple(repaired))
         return done
 
 
@@ -176,11 +185,8 @@ def _out_of_order(
 
 def _untested(certificate: Certificate) -> bool:
     """Return whether nothing can be said of some level."""
-    return any(
-        level.verdict == UNTESTED
-        for dimension in certificate.dimensions
-        for level in dimension.levels
-    )
+    verdicts = [level.verdict for each in certificate.dimensions for level in each.levels]
+    return UNTESTED in verdicts
 
 
 def _failure(ladder: Ladder, levels: Sequence[int], asker: Asker) -> LadderFailure:
@@ -197,12 +203,10 @@ def _failure(ladder: Ladder, levels: Sequence[int], asker: Asker) -> LadderFailu
 
 def _levels_to_drop(certificate: Certificate) -> list[int]:
     """Return the levels that every dimension drops; none if fewer than two would be left."""
-    dropped = [
-        {each.level for each in dimension.levels if each.verdict == DROP}
-        for dimension in certificate.dimensions
-    ]
-    levels = sorted(set.intersection(*dropped))
-    return levels if certificate.counts.rungs - len(levels) > 1 else []
+    levels = set(range(1, certificate.counts.rungs + 1))
+    for dimension in certificate.dimensions:
+        levels &= {each.level for each in dimension.levels if each.verdict == DROP}
+    return sorted(levels) if certificate.counts.rungs - len(levels) > 1 else []
 
 
 def _without(ladder: Ladder, dropped: Sequence[int]) -> Ladder:
@@ -211,9 +215,9 @@ def _without(ladder: Ladder, dropped: Sequence[int]) -> Ladder:
     level_of = {rung.level: number for number, rung in enumerate(left, start=1)}
     rungs = []
     for rung in left:
-        between = rung.between
-        if between is not None:
-            low, high = (level_of.get(level) for level in between)
-            between = None if low is None or high is None else (low, high)
+        between = None
+        if rung.between is not None and level_of.keys() >= {*rung.between}:
+            low, high = rung.between
+            between = level_of[low], level_of[high]
         rungs.append(replace(rung, level=level_of[rung.level], between=between))
     return replace(ladder, rungs=tuple(rungs))

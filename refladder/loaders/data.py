@@ -112,7 +112,7 @@ class Data:
         return benchmark.contexts, chosen
 
     def rated(self, ladders: LadderSet | None) -> tuple[Benchmark, Sequence[Dimension]]:
-        """Return the benchmark, and the dimensions to evaluate; a table without a task has those of `ladders`."""
+        """Return the benchmark, and the dimensions to evaluate; a table without a task has the dimensions of `ladders`."""
         if self.is_table(ladders):
             task, described = self._described(ladders)
             names = self._names()

@@ -79,12 +79,14 @@ class Draft:
         previous = self._outputs.setdefault(output.id, output)
         first = self._origins.setdefault(("output", output.id), where)
         if first != where and not (repeated and previous == output):
-            difference = " with a different text" if repeated and previous != output else ""
+            difference = " with a different text" if repeated else ""
             raise DataError(
                 f"{where}: output {output.id!r} already appears at {first}{difference}; {advice}"
             )
-        other = self._of_system.setdefault((context_id, system), output) if system else output
+        other = output
         # Any number of outputs may have an unknown system.
+        if system:
+            other = self._of_system.setdefault((context_id, system), output)
         if other.id != output.id:
             raise DataError(
                 f"{where}: output {output.id!r} is of system {system!r} for context {context_id!r}, and so is output "
@@ -96,7 +98,7 @@ class Draft:
     def rater_for(
         self, where: str, output_id: str, name: str = "", *, limit: int | None = None
     ) -> str:
-        """Return a new rater name for an output: that of the source or `rater K`; over `limit`, rows are repeated."""
+        """Return a new rater name for an output, from the source or `rater K`; over `limit`, rows are repeated."""
         used = self._raters.setdefault(output_id, set())
         if limit is not None and len(used) >= limit:
             raise DataError(
@@ -159,18 +161,14 @@ def add_flat(
         references = (clean(text_of(row, "reference")),) if "reference" in row.fields else ()
         draft.add_context(row.where, context_id, text, background=facts, references=references)
         positions[context_id] += 1
-        system = (
-            name_of(row, "system_id")
-            if "system_id" in row.fields
-            else f"system {positions[context_id]}"
-        )
-        output_id = draft.add_output(
-            row.where, context_id, system, clean(text_of(row, "system_output"))
-        )
+        system = f"system {positions[context_id]}"
+        if "system_id" in row.fields:
+            system = name_of(row, "system_id")
+        output = clean(text_of(row, "system_output"))
+        output_id = draft.add_output(row.where, context_id, system, output)
         scores = as_row(f"{row.where}: scores", value_of(row, "scores"))
-        draft.add_ratings(
-            row.where, output_id, {name: number_of(scores, name) for name in dimensions}, MEAN
-        )
+        ratings = {name: number_of(scores, name) for name in dimensions}
+        draft.add_ratings(row.where, output_id, ratings, MEAN)
 
 
 def output_text_id(context_id: str, text: str) -> str:

@@ -95,12 +95,11 @@ def number_of(row: Row, column: str) -> float:
 
 def numbers_of(row: Row, column: str) -> list[float | None]:
     """Return the finite numbers in a column: one, or a list (JSON in a cell of text); None for null or blank."""
-    return [
-        None
-        if item is None or (isinstance(item, str) and not item.strip())
-        else as_number(row.where, column, item)
-        for item in _items_of(row, column, cell_of(row.fields, column))
-    ]
+    numbers: list[float | None] = []
+    for item in _items_of(row, column, cell_of(row.fields, column)):
+        blank = item is None or (isinstance(item, str) and not item.strip())
+        numbers.append(None if blank else as_number(row.where, column, item))
+    return numbers
 
 
 def texts_of(row: Row, column: str) -> tuple[str, ...]:
@@ -125,7 +124,7 @@ def as_number(where: str, column: str, value: object) -> float:
     """Check that a value is a finite number, or text with one, and return the number."""
     number = parse_number(value) if isinstance(value, str) else None
     if not isinstance(value, bool) and isinstance(value, numbers.Real):
-        # An integer beyond the largest float.
+        # An integer may be beyond the largest float.
         with suppress(OverflowError):
             number = float(value)
     if number is None or not math.isfinite(number):

@@ -34,11 +34,10 @@ def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002
     """
     if not isinstance(human, bool):
         raise UsageError(f"hanna: option human must be true or false, found {human!r}")
-    table = (
-        fetch_table(HUB, "train", ADVICE)
-        if source is None
-        else read_table(find_file(source, FILES))
-    )
+    if source is None:
+        table = fetch_table(HUB, "train", ADVICE)
+    else:
+        table = read_table(find_file(source, FILES))
     story_column = "Story_ID" if "Story_ID" in table.rows[0].fields else "Story ID"
     draft = Draft(TASK, DIMENSIONS)
     stories: dict[str, str] = {}
@@ -46,9 +45,8 @@ def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002
         system = name_of(row, "Model")
         prompt = text_of(row, "Prompt").rstrip()
         context_id = text_id(prompt)
-        draft.add_context(
-            row.where, context_id, prompt, references=(text_of(row, "Human").rstrip(),)
-        )
+        reference = text_of(row, "Human").rstrip()
+        draft.add_context(row.where, context_id, prompt, references=(reference,))
         if system == HUMAN and not human:
             continue
         story = name_of(row, story_column)
@@ -62,8 +60,8 @@ def load(source: Path | None, human: bool = False) -> Benchmark:  # noqa: FBT002
             )
         worker = str(row.fields.get("Worker ID") or "")
         rater = draft.rater_for(row.where, output_id, worker, limit=RATERS)
-        ratings = {
-            dimension.name: number_of(row, dimension.name.capitalize()) for dimension in DIMENSIONS
-        }
+        ratings = {}
+        for dimension in DIMENSIONS:
+            ratings[dimension.name] = number_of(row, dimension.name.capitalize())
         draft.add_ratings(row.where, output_id, ratings, rater)
     return draft.finish(name="hanna", revision=table.revision, licence="MIT")

@@ -126,7 +126,7 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row to score: its output, None with the reason in `note`; `context` is that of the row, if it has the text."""
+    """A row to score: its output, or None and the reason in `note`; `context` is the row's, if it has the text."""
 
     row: Row
     output: Output | None

@@ -25,11 +25,10 @@ ASSESSOR = "assessor"
 
 def load(source: Path | None) -> Benchmark:
     """Read the podcast summary assessment data: grades Bad to Excellent become 0..3; the attributes are not read."""
-    table = (
-        fetch_table(HUB, "evaluation", ADVICE)
-        if source is None
-        else read_table(find_file(source, FILES))
-    )
+    if source is None:
+        table = fetch_table(HUB, "evaluation", ADVICE)
+    else:
+        table = read_table(find_file(source, FILES))
     draft = Draft(TASK, DIMENSIONS)
     for row in table.rows:
         context_id = name_of(row, "episode_id")

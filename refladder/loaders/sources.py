@@ -123,7 +123,7 @@ def fetch_table(repository: str, split: str | None, advice: str) -> Table:
     try:
         splits = load_dataset(repository)
     except (OSError, DatasetsError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise DataError(
             f"{repository}: cannot be downloaded from the Hub ({reason}); {advice}"
         ) from error

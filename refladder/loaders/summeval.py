@@ -126,20 +126,20 @@ def _add_release(
         revision += f"+{beside.revision}"
     for row in table.rows:
         _add_release_row(draft, row, articles, raters)
-    order = (
-        _system_order(folder) if folder is not None and complete and raters == "experts" else None
-    )
+    if folder is None or not complete or raters != "experts":
+        return revision
+    order = _system_order(folder)
     if beside is None or order is None:
         return revision
-    present = {name_of(row, "model_id") for row in table.rows}
+    ids, present, summaries = set(), set(), {}
+    for row in table.rows:
+        context_id, system = name_of(row, "id"), name_of(row, "model_id")
+        ids.add(context_id)
+        present.add(system)
+        summaries[context_id, system] = text_of(row, "decoded")
     missing = [system for system in order if system not in present]
     if missing:
-        summaries = {
-            (name_of(row, "id"), name_of(row, "model_id")): text_of(row, "decoded")
-            for row in table.rows
-        }
         _check_order(beside.rows, order, summaries)
-        ids = {context_id for context_id, _ in summaries}
         rows = [row for row in beside.rows if name_of(row, "id") in ids]
         _add_mteb(draft, rows, order, only=missing)
         if articles is None:
@@ -216,7 +216,7 @@ def _add_mteb(
 
 
 def _add_table(draft: Draft, rows: Sequence[Row]) -> None:
-    """Add the flat table id, input, output, without system names; `id` is that of the article if rows share it."""
+    """Add the flat table id, input, output, without system names; `id` names the article if rows share it."""
     ids = Counter(name_of(row, "id") for row in rows)
     shared = any(count > 1 for count in ids.values())
     counts: Counter[str] = Counter()
@@ -243,7 +243,7 @@ def _texts(row: Row, column: str) -> tuple[str, ...]:
 
 
 def _mteb_beside(folder: Path) -> Table | None:
-    path = next((file for name in MTEB if (file := find_beside(folder, name)) is not None), None)
+    path = next(filter(None, (find_beside(folder, name) for name in MTEB)), None)
     if path is None:
         return None
     table = read_table(path)

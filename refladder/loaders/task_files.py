@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, did_you_mean
 from refladder.files.jsonl import read_bytes
@@ -42,15 +42,15 @@ def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
         raise DataError(
             f"{path}: dimensions must be one or more tables [[dimensions]], found {tables!r:.80}"
         )
-    dimensions = tuple(
-        _read_dimension(f"{path}: dimension {k}", table) for k, table in enumerate(tables, start=1)
-    )
+    dimensions = []
+    for number, table in enumerate(tables, start=1):
+        dimensions.append(_read_dimension(f"{path}: dimension {number}", table))
     names = [dimension.name for dimension in dimensions]
     for name in names:
         if names.count(name) > 1 or name in FIELDS:
             reason = "appears twice" if names.count(name) > 1 else "is the name of another field"
             raise DataError(f"{path}: dimension {name!r} {reason}; choose another name")
-    return task, dimensions
+    return task, tuple(dimensions)
 
 
 def _read_dimension(where: str, table: object) -> Dimension:
@@ -60,20 +60,14 @@ def _read_dimension(where: str, table: object) -> Dimension:
     for key in ("name", "description"):
         if not isinstance(table[key], str) or not table[key].strip():
             raise DataError(f"{where}: {key} must be text, found {table[key]!r}")
-    ends: dict[str, Any] = {
-        key: table.get(key, default) for key, default in (("low", 1.0), ("high", 5.0))
-    }
-    for key, value in ends.items():
+    low, high = table.get("low", 1.0), table.get("high", 5.0)
+    for key, value in (("low", low), ("high", high)):
         if type(value) not in (int, float) or not math.isfinite(value):
             raise DataError(f"{where}: {key} must be a finite number, found {value!r}")
-    if not ends["low"] < ends["high"]:
-        raise DataError(f"{where}: low must be below high, found {ends['low']} and {ends['high']}")
-    return Dimension(
-        name=table["name"],
-        description=table["description"],
-        low=float(ends["low"]),
-        high=float(ends["high"]),
-    )
+    if not low < high:
+        raise DataError(f"{where}: low must be below high, found {low} and {high}")
+    name, description = table["name"], table["description"]
+    return Dimension(name=name, description=description, low=float(low), high=float(high))
 
 
 def _check_keys(

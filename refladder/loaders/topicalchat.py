@@ -74,14 +74,12 @@ def _add_release(draft: Draft, rows: Iterable[Row]) -> None:
             output_id = draft.add_output(
                 response.where, context_id, system, text_of(response, "response").rstrip()
             )
-            values = {
-                name: list_of(response, column, len(annotators)) for column, name in COLUMNS.items()
-            }
+            lists = {column: list_of(response, column, len(annotators)) for column in COLUMNS}
             for position, annotator in enumerate(annotators):
-                ratings = {
-                    name: as_number(response.where, column, values[name][position])
-                    for column, name in COLUMNS.items()
-                }
+                ratings = {}
+                for column, name in COLUMNS.items():
+                    value = lists[column][position]
+                    ratings[name] = as_number(response.where, column, value)
                 rater = draft.rater_for(response.where, output_id, str(annotator))
                 draft.add_ratings(response.where, output_id, ratings, rater)
 

@@ -95,25 +95,32 @@ def read_user_table(
         context_id = _add_context(draft, row, columns, alone=task == DOCUMENT)
         output_id = _add_output(draft, row, columns, context_id)
         rated_columns = {name: columns[name] for name in names if name in columns}
-        rater = name_of(row, columns["rater"]) if "rater" in columns else None
+        rater = _name_if_any(row, columns, "rater")
         _add_ratings(draft, row, output_id, rated_columns, rater=rater, rated=rated)
     return draft.finish(name="table", revision=table.revision, licence="the user's own data")
 
 
 def _add_output(draft: Draft, row: Row, columns: Mapping[str, str], context_id: str) -> str:
     text = text_of(row, columns["output"])
-    system = name_of(row, columns["system"]) if "system" in columns else ""
-    output_id = name_of(row, columns["output_id"]) if "output_id" in columns else None
+    system = _name_if_any(row, columns, "system") or ""
+    output_id = _name_if_any(row, columns, "output_id")
     by_text = output_id is None and not system
+    if by_text:
+        output_id = output_text_id(context_id, text)
     return draft.add_output(
         row.where,
         context_id,
         system,
         text,
-        output_id=output_text_id(context_id, text) if by_text else output_id,
+        output_id=output_id,
         repeated=by_text or "rater" in columns,
         advice="keep one of them, or name who rated each in a column 'rater'",
     )
+
+
+def _name_if_any(row: Row, columns: Mapping[str, str], field: str) -> str | None:
+    """Return the id or name that a row has in a field; None if no column holds the field."""
+    return name_of(row, columns[field]) if field in columns else None
 
 
 def _add_ratings(
@@ -129,11 +136,11 @@ def _add_ratings(
     cells = {name: numbers_of(row, column) for name, column in columns.items()}
     count = max((len(values) for values in cells.values()), default=0)
     for number in range(count):
-        values = {
-            name: value
-            for name, listed in cells.items()
-            if number < len(listed) and (value := listed[number]) is not None
-        }
+        values = {}
+        for name, listed in cells.items():
+            value = listed[number] if number < len(listed) else None
+            if value is not None:
+                values[name] = value
         if rater is None:
             label = draft.rater_for(row.where, output_id, MEAN if count == 1 else "")
             draft.add_ratings(row.where, output_id, values, label)
@@ -160,14 +167,13 @@ def load_contexts(
     if not rows:
         raise DataError(f"{source}: it has no rows")
     first = _with_all_columns(rows)
-    required, fields = (
-        (("output",), SEED_FIELDS) if task == DOCUMENT else (("context",), CONTEXT_FIELDS)
-    )
-    mapped = {
-        field: name
-        for field, name in (columns or {}).items()
-        if field in fields or field not in FIELDS
-    }
+    required, fields = ("context",), CONTEXT_FIELDS
+    if task == DOCUMENT:
+        required, fields = ("output",), SEED_FIELDS
+    mapped = {}
+    for field, name in (columns or {}).items():
+        if field in fields or field not in FIELDS:
+            mapped[field] = name
     columns = _find_columns(first, mapped, required=required, fields=fields)
     for row in rows:
         if task == DOCUMENT:
@@ -181,7 +187,7 @@ def _add_seed(draft: Draft, row: Row, columns: Mapping[str, str]) -> None:
     text = text_of(row, columns["output"])
     if not text.strip():
         raise DataError(f"{row.where}: the seed is empty; remove the row")
-    seed_id = name_of(row, columns["context_id"]) if "context_id" in columns else text_id(text)
+    seed_id = _name_if_any(row, columns, "context_id") or text_id(text)
     subject = text_of(row, columns["subject"]) if "subject" in columns else ""
     draft.add_context(row.where, seed_id, subject, references=(text,), alone=True)
 
@@ -195,7 +201,7 @@ def _read_source(source: Path | str) -> Iterator[Row]:
         repository, _, split = source.removeprefix(HUB_PREFIX).partition(":")
         yield from fetch_table(repository, split or None, "save it as a file").rows
     elif source.removesuffix(".gz").endswith(".json"):
-        # A JSON list, or lines of JSON.
+        # The file holds a JSON list, or lines of JSON.
         yield from read_table(Path(source)).rows
     elif source != STANDARD and read_once(source):
         # A pipe has no extension that says the format.
@@ -242,11 +248,12 @@ def _find_columns(
                 f"{missing_column(row.where, column, row.fields, tuple(matches.values()))}; "
                 f"map the field {field!r} to its column with {column_option(field, 'COLUMN')}"
             )
-    used = {name for column in matches.values() for name in (column, column.partition(".")[0])}
+    used = set(matches.values())
+    used |= {column.partition(".")[0] for column in used}
     unused = [str(column) for column in row.fields if column not in used]
     for field in fields:
-        near = None if field in matches else similar(field, unused, NEAR)
-        if near is not None:
+        near = similar(field, unused, NEAR)
+        if field not in matches and near is not None:
             raise DataError(
                 f"{row.where}: column {near!r} looks like the field {field!r}; map it with {field}={near}, or rename it"
             )
@@ -265,16 +272,19 @@ def _check_rating_columns(row: Row, names: Sequence[str], columns: Mapping[str, 
 
 def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: bool = False) -> str:
     """Add the context of a row; with `alone` it may have none, and then the id is empty."""
-    # Fields whose cell is empty are as good as absent.
     if alone:
-        columns = {
-            field: name
-            for field, name in columns.items()
-            if cell_of(row.fields, name) not in (None, "")
-        }
-    text, background = context_text(row, columns) if "context" in columns or not alone else ("", "")
-    made = text_id(text, background) if text else ""
-    context_id = name_of(row, columns["context_id"]) if "context_id" in columns else made
+        # A field whose cell is empty is treated as absent.
+        filled = {}
+        for field, name in columns.items():
+            if cell_of(row.fields, name) not in (None, ""):
+                filled[field] = name
+        columns = filled
+    text = background = ""
+    if "context" in columns or not alone:
+        text, background = context_text(row, columns)
+    context_id = _name_if_any(row, columns, "context_id") or ""
+    if text and not context_id:
+        context_id = text_id(text, background)
     references = texts_of(row, columns["references"]) if "references" in columns else ()
     draft.add_context(
         row.where, context_id, text, background=background, references=references, alone=alone
@@ -286,6 +296,6 @@ def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
     """Return text and background of a row's context; `text_id` makes an id from them if the row has none."""
     text = text_of(row, columns["context"])
     background = columns.get("background")
-    return text, "" if background is None or cell_of(row.fields, background) is None else text_of(
-        row, background
-    )
+    if background is None or cell_of(row.fields, background) is None:
+        return text, ""
+    return text, text_of(row, background)

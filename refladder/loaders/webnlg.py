@@ -61,18 +61,12 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
         if team not in selected:
             continue
         written = text_of(row, "text").rstrip()
-        output_id = draft.add_output(
-            row.where,
-            context_id,
-            team,
-            "" if written == NO_OUTPUT else written,
-            repeated=individual,
-        )
-        rater = (
-            draft.rater_for(row.where, output_id, name_of(row, "X_worker_id"))
-            if individual
-            else MEAN
-        )
+        if written == NO_OUTPUT:
+            written = ""
+        output_id = draft.add_output(row.where, context_id, team, written, repeated=individual)
+        rater = MEAN
+        if individual:
+            rater = draft.rater_for(row.where, output_id, name_of(row, "X_worker_id"))
         ratings = {name: number_of(row, column) for name, column in columns.items()}
         draft.add_ratings(row.where, output_id, ratings, rater)
     return draft.finish(name="webnlg", revision=table.revision, licence="CC BY-NC-SA 4.0")
@@ -81,7 +75,7 @@ def load(source: Path | None, systems: Collection[str] | None = None) -> Benchma
 def _references(folder: Path) -> Mapping[str, tuple[str, ...]]:
     """Return reference texts by set of triples as spelled in the table, without empty lines."""
     triples_path = find_beside(folder, "MRs.txt")
-    paths = [path for name in REFERENCES if (path := find_beside(folder, name)) is not None]
+    paths = list(filter(None, (find_beside(folder, name) for name in REFERENCES)))
     if triples_path is None or not paths:
         return {}
     triples = [line for _, line in read_lines(triples_path)]
@@ -94,7 +88,7 @@ def _references(folder: Path) -> Mapping[str, tuple[str, ...]]:
                 f"{len(triples)}; line k of both must belong together"
             )
         texts.append(lines)
-    return {
-        key: tuple(text for text in references if text)
-        for key, *references in zip(triples, *texts, strict=True)
-    }
+    of_triples = {}
+    for key, *references in zip(triples, *texts, strict=True):
+        of_triples[key] = tuple(filter(None, references))
+    return of_triples

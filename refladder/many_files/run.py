@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from refladder.many_files.workers import Workers
     from refladder.records import JudgeCheck, Progress
 
-# Most failed files in the message.
+# The message names at most this number of failed files.
 _SHOWN = 10
 
 
@@ -142,13 +142,11 @@ def _name(source: str, path: str, form: str) -> str:
     if path.startswith(("http://", "https://")):
         # The query may hold a signature.
         path = path.partition("?")[0]
-    parts = _parts(path)
-    fixed = itertools.takewhile(
-        lambda part: not any(mark in part for mark in "*?["), _parts(source)
-    )
-    name = "/".join(parts[len(list(fixed)) :] if is_glob(source) else parts[-1:]).removesuffix(
-        ".gz"
-    )
+    parts = _parts(path)[-1:]
+    if is_glob(source):
+        fixed = itertools.takewhile(lambda part: not {*part} & {*"*?["}, _parts(source))
+        parts = _parts(path)[len(list(fixed)) :]
+    name = "/".join(parts).removesuffix(".gz")
     return name if form_by_name(name) == form else f"{name}.{form}"
 
 
@@ -213,15 +211,14 @@ def score_files(
                 driver.score([None, *left], workers, placed)
         missing = _finish(folder, driver.run, driver.counts)
     scores = merged([counts.report for counts in driver.counts.values()])
-    totals = {
-        name: sum(getattr(counts.file, name) or 0 for counts in driver.counts.values())
-        for name in ("rows", "scored", "unscored")
-    }
+    done = [counts.file for counts in driver.counts.values()]
     return FilesReport(
         scores=scores,
         files=len(mine),
         reused=len(earlier),
-        **totals,
+        rows=sum(file.rows or 0 for file in done),
+        scored=sum(file.scored or 0 for file in done),
+        unscored=sum(file.unscored or 0 for file in done),
         missing=missing,
         spent=driver.spent(task.judge),
         checks=driver.checks,
@@ -234,9 +231,8 @@ def _continued(
     """Return the run with the signature of the one before it; a run with other settings is refused."""
     if before is None:
         return run
-    others = sorted(
-        name for name in {*run.settings, *before.settings} if _differs(name, run, before)
-    )
+    names = sorted({*run.settings, *before.settings})
+    others = [name for name in names if _differs(name, run, before)]
     if not others:
         return replace(
             run,
@@ -269,19 +265,19 @@ def _finished(
     """Return the counts of the files that are scored, by name: of this input, and of this output."""
     finished = {}
     for file in files:
-        if file.name in sizes:
-            if counts_name(file.name) not in sizes:
-                raise DataError(
-                    f"{folder.path_of(file.name)}: not written by this run, which would replace it; move it away, or "
-                    "choose another --out"
-                )
-            counts = read_counts(folder, file.name)
-            if (
-                counts is not None
-                and (counts.file.stamp, counts.file.bytes) == (file.stamp, sizes[file.name])
-                and is_as_written(folder, counts.file)
-            ):
-                finished[file.name] = counts
+        if file.name not in sizes:
+            continue
+        if counts_name(file.name) not in sizes:
+            raise DataError(
+                f"{folder.path_of(file.name)}: not written by this run, which would replace it; move it away, or "
+                "choose another --out"
+            )
+        counts = read_counts(folder, file.name)
+        if counts is None:
+            continue
+        unchanged = (counts.file.stamp, counts.file.bytes) == (file.stamp, sizes[file.name])
+        if unchanged and is_as_written(folder, counts.file):
+            finished[file.name] = counts
     return finished
 
 
@@ -329,10 +325,10 @@ class _Driver:
     failed: dict[str, str] = field(default_factory=dict)
     notices: set[str] = field(default_factory=set)
     costs: Counter[str] = field(default_factory=Counter)
-    # What a worker reported as spent; its successor may spend that much less.
+    # A worker reported these costs; its successor may spend that much less.
     usd: dict[int, float] = field(default_factory=dict)
     checks: list[JudgeCheck] = field(default_factory=list)
-    # Rows done of each worker's file.
+    # This counts the rows done of the file of each worker.
     partly: dict[int, int] = field(default_factory=dict)
     begun: float = field(default_factory=time.monotonic)
 
@@ -362,10 +358,7 @@ class _Driver:
                 self.partly.pop(worker, None)
                 if answer is not None:
                     self._take(worker, file, answer)
-                elif file is None:
-                    self._has_died_opening()
-                    queue.appendleft(None)
-                elif self._has_died(file):
+                elif self._is_tried_again(file):
                     queue.appendleft(file)
         finally:
             workers.close()
@@ -383,30 +376,26 @@ class _Driver:
         costs = {**dict.fromkeys(SPENT), **self.costs, "seconds": time.monotonic() - self.begun}
         return [adapter(SpentCosts).validate_python({"backend": judge, **costs})]
 
-    def _has_died_opening(self) -> None:
-        """Count the death of a worker that opened the judge; another one opens it."""
-        self.deaths[""] += 1
-        if self.deaths[""] == DEATHS:
+    def _is_tried_again(self, file: ScoredFile | None) -> bool:
+        """Count the death of a worker; return whether another one scores its file, or opens the judge (None)."""
+        name = "" if file is None else file.name
+        self.deaths[name] += 1
+        count = f"{self.deaths[name]} of at most {DEATHS} times"
+        again = self.deaths[name] < DEATHS
+        if file is not None and again:
+            self.events.notice(f"{name}: the worker died ({count}); another worker scores it")
+        elif file is not None:
+            check = f"the worker died {DEATHS} times; check its memory and its judge"
+            self.failed[name] = f"{file.source}: {check}"
+            self.events.notice(f"{name}: the worker died {DEATHS} times; not tried again")
+        elif again:
+            self.events.notice(
+                f"the worker died when it opened the judge ({count}); another worker opens it"
+            )
+        else:
             raise BackendError(
                 f"the worker died {DEATHS} times when it opened the judge; check its memory and its judge"
             )
-        count = f"{self.deaths['']} of at most {DEATHS} times"
-        self.events.notice(
-            f"the worker died when it opened the judge ({count}); another worker opens it"
-        )
-
-    def _has_died(self, file: ScoredFile) -> bool:
-        """Count the death of a worker; return whether its file is to be tried again."""
-        self.deaths[file.name] += 1
-        again = self.deaths[file.name] < DEATHS
-        if again:
-            count = f"{self.deaths[file.name]} of at most {DEATHS} times"
-            self.events.notice(f"{file.name}: the worker died ({count}); another worker scores it")
-        else:
-            self.failed[file.name] = (
-                f"{file.source}: the worker died {DEATHS} times; check its memory and its judge"
-            )
-            self.events.notice(f"{file.name}: the worker died {DEATHS} times; not tried again")
         return again
 
     def _take(self, worker: int, file: ScoredFile | None, answer: Answer) -> None:
@@ -443,11 +432,8 @@ class _Driver:
 
     def _report(self) -> None:
         if self.progress is not None:
-            self.progress(
-                sum(each.file.rows or 0 for each in self.counts.values())
-                + sum(self.partly.values()),
-                None,
-            )
+            finished = sum(each.file.rows or 0 for each in self.counts.values())
+            self.progress(finished + sum(self.partly.values()), None)
 
     def _kept(self) -> str:
         if not self.counts:
@@ -458,10 +444,8 @@ class _Driver:
 def _finish(folder: Folder, run: FolderRun, counts: Mapping[str, Counts]) -> int:
     """Write the counts to run.json if every file is scored; return the number of those that are not."""
     sizes = folder.sizes()
-    everything = {
-        **_finished(folder, [file for file in run.files if file.name not in counts], sizes),
-        **counts,
-    }
+    others = [file for file in run.files if file.name not in counts]
+    everything = {**_finished(folder, others, sizes), **counts}
     for name, each in everything.items():
         if sizes.get(name) != each.file.bytes:
             raise DataError(
@@ -478,9 +462,9 @@ def _finish(folder: Folder, run: FolderRun, counts: Mapping[str, Counts]) -> int
     counted = [everything[file.name] for file in run.files]
     scales = merged([each.report for each in counted]).scales
     _write(folder, replace(run, scales=scales, files=[each.file for each in counted]))
-    used = {
-        name for file in run.files for name in (judgments_name(file.name), counts_name(file.name))
-    }
+    used: set[str] = set()
+    for file in run.files:
+        used |= {judgments_name(file.name), counts_name(file.name)}
     for name in sizes:
         if name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/")) and name not in used:
             # These are of inputs that are gone.
@@ -499,6 +483,8 @@ def merged(reports: Sequence[ScoreReport]) -> ScoreReport:
 def _added(before: Any, value: Any) -> Any:
     """Add counts, also those of inner objects; of anything else keep the last value."""
     if isinstance(value, dict):
-        before = before or {}
-        return {**before, **{key: _added(before.get(key), entry) for key, entry in value.items()}}
+        total = dict(before or {})
+        for key, entry in value.items():
+            total[key] = _added(total.get(key), entry)
+        return total
     return value + (before or 0) if isinstance(value, int | float) else value

@@ -54,11 +54,11 @@ if TYPE_CHECKING:
     from refladder.records import JudgeCheck, Judgment, Progress
     from refladder.students.student import Student
 
-# Seconds between two messages about a file under way.
+# Messages about a file under way are these seconds apart.
 _EVERY = 1.0
-# Seconds between two attempts at a file that another process is writing.
+# Attempts at a file that another process is writing are these seconds apart.
 _PAUSE = 0.5
-# Attempts at such a file, two minutes. A worker ends some seconds after its Ray node, and file servers keep the locks of
+# These attempts take two minutes. A worker ends some seconds after its Ray node, and file servers keep the locks of
 # a machine that is gone for a minute or more.
 _ATTEMPTS = 240
 _FULL = errno.ENOSPC, errno.EDQUOT
@@ -77,7 +77,7 @@ _PLACES = {
     "checks",
 }
 _PLACES |= {"judge", "judge_options"}
-# The content of these counts, not the path.
+# Their content determines the scores, not their path.
 _PATHS = "prompts", "student"
 
 
@@ -238,7 +238,7 @@ class Worker:
     def __init__(self, task: str, tell: Callable[[int], None] | None = None) -> None:
         self._task = opened = chosen(Task, json.loads(task))
         self._tell = tell
-        # On another machine it may not exist, and paths need not be relative.
+        # The folder may be missing on another machine, where paths need not be relative.
         with suppress(OSError):
             os.chdir(opened.directory)
         price = None if opened.price is None else Price(**opened.price)
@@ -269,6 +269,7 @@ class Worker:
         stops = False
         checks: list[JudgeCheck] = []
         own = ""
+        where = "" if file is None else f"{file.source}: "
         try:
             if not self._opened:
                 self._rung_judgments = list(rung_judgments)
@@ -287,8 +288,8 @@ class Worker:
                 folder = checks_folder() if self._task.checks else None
                 checks = check_judge(self._scorer(), folder, self._session, Silent())
         except PlugInError as failure:
-            # As below: one row must not end the run.
-            error = DataError(f"{file.source}: {failure}" if file else str(failure))
+            # One row must not end the run.
+            error = DataError(f"{where}{failure}")
         except RefladderError as failure:
             cause = failure.__cause__
             error = _sendable(failure)
@@ -296,11 +297,11 @@ class Worker:
                 isinstance(cause, OSError) and cause.errno in _FULL
             )
         except Exception as failure:  # noqa: BLE001  one row must not end the run; the text has the type
-            where = f"{file.source}: " if file else ""
             error = DataError(f"{where}{type(failure).__name__}: {' '.join(str(failure).split())}")
         # A judge that failed may have none: the notice of a server is that of its handshake.
-        judge = self._judge if self._opened and self._student is None else None
-        notice = None if judge is None or error is not None else judge.notice
+        notice = None
+        if error is None and self._student is None:
+            notice = self._judge.notice
         return Answer(
             counts=counts,
             signature=own,
@@ -321,12 +322,16 @@ class Worker:
 
     def _spent(self) -> dict[str, float]:
         """Return the counts of the judge since the last call; those that it does not know are absent."""
-        if not (spent := self._session.spent()):
+        spent = self._session.spent()
+        if not spent:
             return {}
-        counts = {name: getattr(spent[0], name) for name in SPENT}
-        known = {name: count for name, count in counts.items() if count is not None}
-        before, self._told = self._told, known
-        return {name: count - before.get(name, 0) for name, count in known.items()}
+        since = {}
+        for name in SPENT:
+            count = getattr(spent[0], name)
+            if count is not None:
+                since[name] = count - self._told.get(name, 0)
+                self._told[name] = count
+        return since
 
     @cached_property
     def _folder(self) -> Folder:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 # A file has failed after this many workers died with it.
 DEATHS = 3
 _THREADS = "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"
-# Seconds for a worker to end after it was asked to.
+# A worker that was asked to end has these seconds for it.
 _CLOSE = 5.0
 
 
@@ -50,7 +50,7 @@ class Processes:
         self._gpus = gpus
         self._task = ""
         self._running: list[tuple[SpawnProcess, Connection]] = []
-        # Files under way, by the pipe of their worker.
+        # Workers with a file under way are listed by their pipe.
         self._busy: dict[Any, int] = {}
 
     def start(self, task: str) -> None:
@@ -79,7 +79,7 @@ class Processes:
         """Give a file to a process."""
         pipe = self._running[worker][1]
         self._busy[pipe] = worker
-        # The worker has died: `wait` says so.
+        # If the worker has died, `wait` says so.
         with suppress(OSError):
             pipe.send(asked)
 
@@ -169,7 +169,7 @@ class RayActors:
 
     def __init__(self, number: int | None, files: int, *, gpus: bool) -> None:
         try:
-            # An optional package of 240 MB.
+            # Ray is an optional package of 240 MB.
             ray: Any = import_module("ray")
         except ImportError as error:
             raise UsageError("--engine ray needs Ray; pip install ray") from error
@@ -185,9 +185,10 @@ class RayActors:
                 f"the Ray cluster cannot be reached ({' '.join(str(error).split())[:200]}); check RAY_ADDRESS, "
                 "or start one with `ray start --head`"
             ) from error
-        places = [(int(node.get("CPU", 0)), int(node.get("GPU", 0))) for node in nodes]
-        processors = sum(cpus for cpus, _ in places)
-        devices = sum(devices for _, devices in places) if gpus else 0
+        cpus = [int(node.get("CPU", 0)) for node in nodes]
+        places = [int(node.get("GPU", 0)) for node in nodes]
+        processors = sum(cpus)
+        devices = sum(places) if gpus else 0
         self.number = number or devices or max(1, processors - 1)
         if self.number > (devices or processors):
             what = plural(devices, "GPU") if devices else plural(processors, "core")
@@ -197,12 +198,10 @@ class RayActors:
                 f"--workers {self.number}: the Ray cluster has {what}; give fewer workers"
             )
         self.number = max(1, min(self.number, files))
+        if not devices:
+            places = [self.number] * len(nodes)
         self._options = {
-            "num_cpus": cores_of_an_actor(
-                [cpus for cpus, _ in places],
-                [held if devices else self.number for _, held in places],
-                self.number,
-            ),
+            "num_cpus": cores_of_an_actor(cpus, places, self.number),
             "num_gpus": 1 if devices else 0,
             "runtime_env": {"env_vars": {WORKERS: str(math.ceil(self.number / len(nodes)))}},
         }

@@ -6,13 +6,13 @@ output under a sentence encoder: a baseline that reads meaning and asks no judge
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refladder.arrays import known_numbers
 from refladder.backends.hf.loading import ENCODER
 from refladder.errors import UsageError
 from refladder.methods.contract import CHECKPOINT
@@ -29,6 +29,7 @@ from refladder.methods.without_judge import (
     checkpoint_method,
     has_references,
     open_reader,
+    with_empty,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Context, Dimension
 
 
-# The layer that agrees best with people on WMT16, as in the reference package, by the last part of a name or path.
+# These layers agree best with people on WMT16, as in the reference package, by the last part of a name or path.
 # Other models use the last layer.
 LAYERS = {
     "bert-base-uncased": 9,
@@ -69,7 +70,9 @@ def greedy_f1(
     cosines = text @ reference.T
     precision = float(np.sum(cosines.max(axis=1) * text_inner) / np.sum(text_inner))
     recall = float(np.sum(cosines.max(axis=0) * reference_inner) / np.sum(reference_inner))
-    return 0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall)
+    if precision + recall == 0:
+        return 0.0
+    return 2 * precision * recall / (precision + recall)
 
 
 def bert_score(
@@ -90,12 +93,11 @@ def bert_score(
         vectors = dict(zip(distinct, embedded, strict=True))
         problems[CUT] += shortened
 
-        def best(text: str) -> float:
-            states, inner = vectors[text]
-            others = [vectors[reference] for reference in references]
-            return max(greedy_f1(states, other[0], inner, other[1]) for other in others)
+        def f1(text: str, reference: str) -> float:
+            (states, inner), (other, other_inner) = vectors[text], vectors[reference]
+            return greedy_f1(states, other, inner, other_inner)
 
-        return [best(text) for text in texts]
+        return [max(f1(text, reference) for reference in references) for text in texts]
 
     fingerprint = reader.opened.fingerprint
     signature = (
@@ -169,13 +171,13 @@ def _opened_embedding(
         rows = [reader.single(text.strip()) for text in (context.text, *written)]
         vectors = np.array(reader.run(rows, _means))
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        cosines = iter((vectors[1:] @ vectors[0]).tolist())
-        values = [next(cosines) if text.strip() else None for text in texts]
-        finite = [None if value is None or math.isnan(value) else value for value in values]
-        empty = values.count(None)
-        cut = sum(row.cut for row in rows)
-        counts = {CUT: cut, EMPTY: empty, NO_NUMBER: finite.count(None) - empty}
-        return TextScores(finite, Counter(counts))
+        cosines = known_numbers(vectors[1:] @ vectors[0])
+        counts = {
+            CUT: sum(row.cut for row in rows),
+            EMPTY: len(texts) - len(written),
+            NO_NUMBER: cosines.count(None),
+        }
+        return TextScores(with_empty(texts, cosines), Counter(counts))
 
     signature = f"embedding|cosine|pooling:mean|model:{reader.opened.fingerprint}"
     return Evaluator(signature=signature, functions=[(dimensions, score)], baseline=True)

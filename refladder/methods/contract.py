@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import within
-from refladder.methods.measures import joined
+from refladder.methods.measures import add
 from refladder.records import Context, Output, Progress, Sampling
 from refladder.registry import Entry, find, plugged_in
 from refladder.scoring.judgment_file import JudgmentIndex
@@ -349,13 +349,16 @@ class MethodResult:
 
     def counted(self, tally: Tally, measures: Measures | None = None) -> MethodResult:
         """Return this result with the counts of a tally, and with further shares for the report card."""
+        everything: Measures = {}
+        for part in (tally.measures, measures or {}):
+            add(everything, part.items())
         return replace(
             self,
             judgments=tally.judgments,
             reused=tally.reused,
             unparsed=tally.unparsed,
             characters=tally.characters,
-            measures=joined([tally.measures, measures or {}]),
+            measures=everything,
         )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.arrays import known_mean
 from refladder.errors import LabelsUnavailableError
 from refladder.methods.contract import EvaluationMethod, Method, MethodResult
 from refladder.methods.measures import Tally
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
 VERIFIER = "verifier"
 LETTERS = ROLE_GRADES[VERIFIER]
-# Largest number of tokens of an answer: arXiv 2307.07889, section 4.3.2.
+# An answer has at most this number of tokens (arXiv 2307.07889, section 4.3.2).
 ANSWER_TOKENS = 5
 
 
@@ -65,11 +66,11 @@ def grade_questions(
 ) -> list[tuple[Dimension, Question]]:
     """Write the question about every output on every dimension."""
     contexts = {context.id: context for context in benchmark.contexts}
-    return [
-        (dimension, grade_question(output, contexts[output.context_id], dimension))
-        for output in benchmark.outputs
-        for dimension in dimensions
-    ]
+    questions = []
+    for output in benchmark.outputs:
+        context = contexts[output.context_id]
+        questions += [(each, grade_question(output, context, each)) for each in dimensions]
+    return questions
 
 
 def _method(
@@ -138,7 +139,9 @@ def _verify(
     settings.own(VERIFIER, {})
     chosen = choose_pairs(benchmark, dimensions, settings)
     asker = open_grader(VERIFIER, benchmark, judge, settings)
-    questions = [question for cell, pairs in chosen for question in _pair_questions(cell, pairs)]
+    questions: list[Question] = []
+    for cell, pairs in chosen:
+        questions += _pair_questions(cell, pairs)
     tally = Tally()
     with settings.progress(VERIFIER) as progress:
         try:
@@ -147,19 +150,16 @@ def _verify(
             return without_labels(error)
     if settings.dry_run:
         return MethodResult(method=None)
-    expected = [expected_grade(judgment) for judgment in judgments]
-    grades = np.array(expected, dtype=np.float64).reshape(-1, 2)
+    grades = np.array(list(map(expected_grade, judgments)), dtype=np.float64).reshape(-1, 2)
     scores = no_scores(benchmark, dimensions)
     comparisons = []
     for cell, pairs, grades_of_cell in split_by_cell(chosen, grades):
         scale = cell.dimension.low, cell.dimension.high
         for position, output in enumerate(cell.outputs):
-            of_output = grades_of_cell[pairs == position]
-            of_output = of_output[~np.isnan(of_output)]
-            if of_output.size:
-                mean = float(of_output.mean())
+            mean = known_mean(grades_of_cell[pairs == position])
+            if mean is not None:
                 scores[output.id, cell.dimension.name] = on_scale(mean, LETTERS, scale)
-        # The paper's soft win, of grades from 0 to 1.
+        # This is the paper's soft win, of grades from 0 to 1.
         difference = (grades_of_cell[:, 1] - grades_of_cell[:, 0]) / (LETTERS - 1)
         comparisons.append(cell.compared(pairs, 1 / (1 + np.exp(difference))))
     signature = f"{VERIFIER}|{signature_of(asker, settings)}"

@@ -47,12 +47,16 @@ def _prompt(template: Template, question: Question) -> Prompt:
 
 def _groups(questions: Sequence[Question]) -> list[list[str]]:
     """Group the texts of questions so that a backend can read them as labels: no text is the beginning of another."""
-    texts = list(dict.fromkeys(filter(None, (question.texts["target"] for question in questions))))
-    prefixes = [
-        text for text in texts if any(other != text and other.startswith(text) for other in texts)
-    ]
-    others = [text for text in texts if text not in prefixes]
-    return [group for group in (others, *([text] for text in prefixes)) if group]
+    texts = dict.fromkeys(question.texts["target"] for question in questions)
+    texts.pop("", None)
+    others = []
+    groups = []
+    for text in texts:
+        if any(other != text and other.startswith(text) for other in texts):
+            groups.append([text])
+        else:
+            others.append(text)
+    return [others, *groups] if others else []
 
 
 def read_texts(
@@ -64,7 +68,7 @@ def read_texts(
     cut = False
     for group in _groups(questions):
         readings = backend.read_labels([_prompt(template, questions[0])], group)
-        if [len(reading.logprobs or group) for reading in readings] != [len(group)]:
+        if len(readings) != 1 or len(readings[0].logprobs or group) != len(group):
             raise BackendError(
                 f"{backend.fingerprint}: asked for {len(group)} texts after 1 prompt, answered otherwise"
             )
@@ -75,13 +79,9 @@ def read_texts(
     judgments = []
     for question in questions:
         text = question.texts["target"]
-        logprob = logprobs.get(text)
-        reason = note if text else "the text is empty"
-        read = LabelReading(
-            logprobs=None if logprob is None else (logprob,),
-            reason=reason if logprob is None else None,
-            cut=cut,
-        )
+        read = LabelReading(logprobs=None, reason=note if text else "the text is empty", cut=cut)
+        if text in logprobs:
+            read = LabelReading(logprobs=(logprobs[text],), cut=cut)
         judgments.append(judgment_of(question, recipe, (TEXT,), read))
     return judgments
 
@@ -93,11 +93,10 @@ def mean_logprobs(
 
     Source: arXiv 2302.04166, section 3 (weights 1/m for each of m tokens); arXiv 2307.07889, section 4.3.2.
     """
-    logprobs = {
-        question.texts["target"]: judgment.logprobs[0]
-        for question, judgment in zip(questions, judgments, strict=True)
-        if judgment.logprobs is not None
-    }
+    logprobs: dict[str, float] = {}
+    for question, judgment in zip(questions, judgments, strict=True):
+        if judgment.logprobs is not None:
+            logprobs[question.texts["target"]] = judgment.logprobs[0]
     texts = list(logprobs)
     counts = judge.count_label_tokens(_prompt(template, questions[0]), texts) if texts else []
     for text, count in zip(texts, counts or [], strict=True):

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     Scores = dict[tuple[str, str], float | None]
 
-# File name in the work folder.
+# The work folder keeps judgments in this file.
 JUDGMENTS = "judgments.jsonl"
 
 
@@ -65,7 +65,7 @@ def evaluation_ladders(
 
     Return them and the rungs that failed. `needed` gets all prompts.
     """
-    if any(not context.text for context in benchmark.contexts):
+    if not all(context.text for context in benchmark.contexts):
         raise UsageError(
             f"{benchmark.name}: texts without a context have no ladder of their own; name a shared set with "
             f"{option('ladders')}, as `refladder build table --shared K` makes"
@@ -122,7 +122,7 @@ def score_benchmark(
     tally: Tally | None = None,
 ) -> tuple[Method, ScoreReport]:
     """Score every output of a benchmark against the scorer's ladders; `tally` counts what was needed, reused or not."""
-    # Sorted by context, so that a judge can share the beginnings of prompts.
+    # Sorting by context lets a judge share the beginnings of prompts.
     outputs = sorted(benchmark.outputs, key=lambda output: output.context_id)
     scores: Scores = {}
     with JudgmentLog(judgments, scorer.run) as log:
@@ -138,7 +138,7 @@ def score_benchmark(
                 progress(scorer.report.rows, len(outputs))
         log.finish()
     if tally is not None:
-        # With those of rungs, which are rated before the first text.
+        # The report also counts judgments of rungs, which are rated before the first text.
         report = scorer.report
         tally.judgments, tally.unparsed = report.judgments, report.unparsed
         tally.reused = report.reused
@@ -155,7 +155,7 @@ def _run(
     settings.own(LADDER, {})
     rule_named(settings.rule)
     failures: Sequence[LadderFailure] = ()
-    # Counts everything that was needed, reused or not.
+    # The tally counts everything that was needed, reused or not.
     tally = Tally()
     if settings.ladders is not None:
         named = settings.ladders
@@ -163,7 +163,7 @@ def _run(
             named = load_ladders(named)
         ladders = ladders_for(benchmark, dimensions, named)
         if ladders.anchors:
-            # One scale for texts from anywhere, so one wording of its criteria.
+            # A shared set is one scale for all texts, so its criteria have one wording.
             words = {dimension.name: dimension.description for dimension in ladders.dimensions}
             dimensions = [
                 replace(dimension, description=words[dimension.name]) for dimension in dimensions

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
+from refladder.arrays import known_numbers
 from refladder.records import TIE
 from refladder.scoring.asker import inconsistency
 from refladder.scoring.columns import has_low_mass
@@ -15,13 +16,13 @@ from refladder.statistics.estimators import SAME
 from refladder.statistics.shares import share_intervals
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
 
-# Number of reasons that the user sees.
+# The user sees at most this number of reasons.
 SHOWN = 5
 
 K = TypeVar("K")
@@ -35,7 +36,7 @@ class Part(NamedTuple):
     context: str
 
 
-# Points, and the number of cases in which they could be won.
+# A measure has points, and the number of cases in which they could be won.
 Measures = dict[Part, tuple[float, int]]
 
 
@@ -56,36 +57,29 @@ def add(sums: dict[K, tuple[float, int]], parts: Iterable[tuple[K, tuple[float, 
         sums[key] = (before[0] + points, before[1] + count)
 
 
-def joined(parts: Iterable[Mapping[Part, tuple[float, int]]]) -> Measures:
-    """Add up several mappings."""
-    measures: Measures = {}
-    for part in parts:
-        add(measures, part.items())
-    return measures
-
-
 def of_judgments(judgments: Iterable[Judgment]) -> Measures:
     """Count judgments by dimension and context: unparsed of all; of low label mass and tied of those parsed."""
-    counts: dict[tuple[str, str], list[int]] = {}
+    counts: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for judgment in judgments:
-        counted = counts.setdefault((judgment.dimension, judgment.context_id), [0, 0, 0, 0, 0])
-        counted[0] += 1
+        counted = counts[judgment.dimension, judgment.context_id]
+        counted["asked"] += 1
         if judgment.logprobs is None:
-            counted[1] += 1
+            counted["unparsed"] += 1
             continue
-        counted[2] += has_low_mass(judgment)
+        counted["low_mass"] += has_low_mass(judgment)
         if len(judgment.outcomes) > 1:
-            counted[3] += 1
+            counted["choices"] += 1
             second, best = sorted(judgment.logprobs)[-2:]
             # If both answers are near 1/2, log-probabilities that differ by 4 d are probabilities that differ by 2 d.
             tie = judgment.outcomes[judgment.logprobs.index(best)] == TIE
-            counted[4] += tie or best - second <= 4 * SAME
+            counted["tied"] += tie or best - second <= 4 * SAME
     measures: Measures = {}
-    for (dimension, context), (asked, unparsed, low_mass, choices, tied) in counts.items():
-        measures[Part("unparsed", dimension, context)] = (unparsed, asked)
-        measures[Part("low_mass", dimension, context)] = (low_mass, asked - unparsed)
-        if choices:
-            measures[Part("tied", dimension, context)] = (tied, choices)
+    for cell, counted in counts.items():
+        unparsed, parsed = counted["unparsed"], counted["asked"] - counted["unparsed"]
+        measures[Part("unparsed", *cell)] = unparsed, counted["asked"]
+        measures[Part("low_mass", *cell)] = counted["low_mass"], parsed
+        if counted["choices"]:
+            measures[Part("tied", *cell)] = counted["tied"], counted["choices"]
     return measures
 
 
@@ -105,9 +99,7 @@ def share_of(parts: Iterable[tuple[str, tuple[float, int]]]) -> Share | None:
     of = int(counts.sum())
     if of == 0:
         return None
-    low, high = (
-        None if np.isnan(end) else end for end in share_intervals(by_context, counts).tolist()
-    )
+    low, high = known_numbers(share_intervals(by_context, counts))
     return Share(value=float(by_context.sum() / of), low=low, high=high, of=of)
 
 
@@ -150,20 +142,22 @@ class Tally:
 
     def notes(self) -> tuple[str, ...]:
         """List what went wrong, for the user, the most frequent first."""
-        shown = [
-            reason if count == 1 else f"{count:,} x {reason}"
-            for reason, count in self.reasons.most_common(SHOWN)
-        ]
+        shown = []
+        for reason, count in self.reasons.most_common(SHOWN):
+            shown.append(reason if count == 1 else f"{count:,} x {reason}")
         left = len(self.reasons) - SHOWN
-        return (*shown, f"and {left:,} more like these") if left > 0 else tuple(shown)
+        if left > 0:
+            shown.append(f"and {left:,} more like these")
+        return tuple(shown)
 
 
 def total(tallies: Sequence[Tally]) -> Tally:
     """Add up several tallies; the reasons stay with each."""
-    return Tally(
-        judgments=sum(tally.judgments for tally in tallies),
-        reused=sum(tally.reused for tally in tallies),
-        unparsed=sum(tally.unparsed for tally in tallies),
-        characters=sum(tally.characters for tally in tallies),
-        measures=joined(tally.measures for tally in tallies),
-    )
+    whole = Tally()
+    for tally in tallies:
+        whole.judgments += tally.judgments
+        whole.reused += tally.reused
+        whole.unparsed += tally.unparsed
+        whole.characters += tally.characters
+        add(whole.measures, tally.measures.items())
+    return whole

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -63,20 +64,20 @@ def run_methods(
             asker = partial(_metered, judge, meters)
             started = time.perf_counter()
             result = method.run(benchmark, dimensions, asker, replace(its_settings, writer=writer))
-            if name != name.partition(":")[0] and result.method is not None:
+            seconds = time.perf_counter() - started
+            if ":" in name and result.method is not None:
                 result = replace(result, method=replace(result.method, name=name))
-            runs.append(
-                MethodRun(
-                    name=name,
-                    result=result,
-                    calls=sum(meter.calls for meter in meters.values()),
-                    characters=sum(meter.usage.characters for meter in meters.values()),
-                    spent=total([meter.spent for meter in meters.values()]),
-                    judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
-                    seconds=time.perf_counter() - started,
-                    checks=_checks(result, settings),
-                )
+            run = MethodRun(
+                name=name,
+                result=result,
+                calls=sum(meter.calls for meter in meters.values()),
+                characters=sum(meter.usage.characters for meter in meters.values()),
+                spent=total([meter.spent for meter in meters.values()]),
+                judge_seconds=sum(meter.usage.seconds for meter in meters.values()),
+                seconds=seconds,
+                checks=_checks(result, settings),
             )
+            runs.append(run)
     return runs
 
 
@@ -116,19 +117,18 @@ def _methods(
     names: Sequence[str], settings: MethodSettings
 ) -> list[tuple[str, EvaluationMethod, MethodSettings]]:
     """Find the methods by name, check names and options, and set the checkpoint of a name `METHOD:PATH`."""
-    repeated = [name for name in names if list(names).count(name) > 1]
     methods = []
+    known = set()
     for name in names:
         plain, _, checkpoint = name.partition(":")
-        its = settings
+        known.add(plain)
+        options = dict(settings.options)
         if checkpoint:
-            its = replace(
-                settings, options={**settings.options, f"{plain}.{CHECKPOINT}": checkpoint}
-            )
-        methods.append((name, method_named(plain), its))
-    if repeated:
-        raise UsageError(f"method {repeated[0]!r} is asked for twice; name each method once")
-    known = {name.partition(":")[0] for name in names}
+            options[f"{plain}.{CHECKPOINT}"] = checkpoint
+        methods.append((name, method_named(plain), replace(settings, options=options)))
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise UsageError(f"method {name!r} is asked for twice; name each method once")
     for key in settings.options:
         if key.partition(".")[0] not in known:
             raise UnknownNameError("method of this run", key.partition(".")[0], known)
@@ -139,9 +139,9 @@ def scored_methods(runs: Sequence[MethodRun], others: Sequence[Method]) -> list[
     """List the methods of a table. Those that were run come first; one that could not run has no score and a reason."""
     if runs and not others and all(run.result.method is None for run in runs):
         raise UsageError("; ".join(f"{run.name}: {run.result.skipped}" for run in runs))
-    scored = [
-        run.result.method
-        or Method(name=run.name, signature=f"unavailable:{run.result.skipped}", scores={})
-        for run in runs
-    ]
+    scored = []
+    for run in runs:
+        unavailable = f"unavailable:{run.result.skipped}"
+        empty = Method(name=run.name, signature=unavailable, scores={})
+        scored.append(run.result.method or empty)
     return [*scored, *others]

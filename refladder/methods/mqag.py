@@ -8,6 +8,7 @@ else than its context.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,12 +22,14 @@ from refladder.methods.without_judge import (
     EMPTY,
     Evaluator,
     TextScores,
+    all_fitting,
     checkpoint_method,
     joined_inputs,
     open_reader,
     open_writer,
     split_checkpoints,
     token_id,
+    with_empty,
 )
 from refladder.records import Sampling
 from refladder.scoring.rules import probabilities_from
@@ -47,13 +50,13 @@ SUGGESTION = (
     "potsawee/longformer-large-4096-answering-race as safetensors and pass mqag:GENERATOR+DISTRACTORS+READER"
 )
 ROLES = ("question and answer generator", "distractor generator", "multiple-choice reader")
-# Number of questions about each output, as in the authors' program.
+# Each output gets this number of questions, as in the authors' program.
 QUESTIONS = 20
 NO_QUESTION = "outputs about which no question could be parsed, without a score: {:,}"
 UNUSABLE = "questions left out (no answer, no wrong option, cut off, or not answerable): {:,}"
-# Largest number of wrong options.
+# A question has at most this number of wrong options.
 _WRONG = 3
-# Largest number of tokens of a question with its answer, and of the wrong options.
+# A question with its answer, and the wrong options, have at most this number of tokens.
 _TOKENS = 128
 
 
@@ -96,8 +99,7 @@ def mqag(
         for text, drawn in zip(written, choices, strict=True)
     ]
     problems[EMPTY] += len(texts) - len(written)
-    values = iter(agreements)
-    return TextScores([next(values) if text.strip() else None for text in texts], problems)
+    return TextScores(with_empty(texts, agreements), problems)
 
 
 def draw_choices(
@@ -137,12 +139,8 @@ def draw_choices(
 
 def _separators(writer: TransformersBackend) -> list[int]:
     """Return the token between the parts of a text, then those that a T5 may write in its place."""
-    tokenizer = writer.opened.tokenizer
-    extra = [
-        number
-        for number, token in tokenizer.added_tokens_decoder.items()
-        if str(token).startswith("<extra")
-    ]
+    added = writer.opened.tokenizer.added_tokens_decoder
+    extra = [number for number, token in added.items() if str(token).startswith("<extra")]
     return [token_id(writer.opened, "sep_token_id", SUGGESTION), *extra]
 
 
@@ -172,13 +170,9 @@ def _agreement(
     fitting_choices: list[Choice] = []
     for choice in choices:
         tail = [*plain(" "), beginning, *plain(f" {choice.question}")]
-        option_rows = [
-            reader.pair(source, plain(option), tail)
-            for source in sources
-            for option in choice.options
-        ]
-        fitting = [row for row in option_rows if row is not None]
-        if len(fitting) == len(option_rows):
+        cases = itertools.product(sources, map(plain, choice.options))
+        fitting = all_fitting([reader.pair(source, option, tail) for source, option in cases])
+        if fitting:
             rows += fitting
             fitting_choices.append(choice)
     problems[CUT] += sum(row.cut for row in rows)
@@ -189,7 +183,8 @@ def _agreement(
     logits = iter(reader.run(rows, choice_logits))
     distances = []
     for choice in fitting_choices:
-        numbers = np.array([next(logits)[0] for _ in range(2 * len(choice.options))]).reshape(2, -1)
+        read = list(itertools.islice(logits, 2 * len(choice.options)))
+        numbers = np.array(read)[:, 0].reshape(2, -1)
         if np.isfinite(numbers).all():
             distances.append(total_variation(*probabilities_from(numbers)))
     problems[UNUSABLE] += len(choices) - len(distances)

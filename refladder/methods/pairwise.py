@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.arrays import known_mean, known_numbers
 from refladder.errors import UsageError
 from refladder.methods.contract import (
     Comparisons,
@@ -36,7 +37,7 @@ from refladder.statistics.selection import all_pairs, select_pairs
 from refladder.statistics.sorting import beam_sort, comparisons_between, run_together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.arrays import FloatArray, IntArray
     from refladder.methods.contract import Judge
@@ -104,19 +105,16 @@ class Cell(NamedTuple):
 
 def cells_of(benchmark: Benchmark, dimensions: Sequence[Dimension]) -> list[Cell]:
     """List the contexts with at least two outputs, on each dimension."""
-    compared = [
-        (context, tuple(outputs)) for context, outputs in by_context(benchmark) if len(outputs) > 1
-    ]
-    if not compared:
+    cells = []
+    for context, outputs in by_context(benchmark):
+        if len(outputs) > 1:
+            cells += [Cell(context, dimension, tuple(outputs)) for dimension in dimensions]
+    if not cells:
         raise UsageError(
             f"{benchmark.name} has no context with two outputs, so there is no pair to compare; use a method that "
             "scores outputs one by one, such as ladder"
         )
-    return [
-        Cell(context, dimension, outputs)
-        for context, outputs in compared
-        for dimension in dimensions
-    ]
+    return cells
 
 
 def choose_pairs(
@@ -136,6 +134,14 @@ def choose_pairs(
             raise UsageError(f"context {cell.context.id!r}: {error}") from error
         chosen.append((cell, pairs))
     return chosen
+
+
+def questions_of(chosen: Iterable[tuple[Cell, IntArray]]) -> list[Question]:
+    """Write the questions about chosen pairs, cell by cell."""
+    questions: list[Question] = []
+    for cell, pairs in chosen:
+        questions += cell.questions(pairs.tolist())
+    return questions
 
 
 def split_by_cell(
@@ -163,14 +169,12 @@ def compare_all(
         _, comparisons, tally = shared[key]
         return comparisons, replace(tally, reused=tally.judgments, reasons=tally.reasons.copy())
     chosen = choose_pairs(benchmark, dimensions, settings)
-    questions = [question for cell, pairs in chosen for question in cell.questions(pairs.tolist())]
+    questions = questions_of(chosen)
     tally = Tally()
     with settings.progress("comparing") as progress:
         judgments = tally.ask(judge, questions, progress=progress)
-    comparisons = [
-        cell.compared(pairs, probabilities)
-        for cell, pairs, probabilities in split_by_cell(chosen, first_probabilities(judgments))
-    ]
+    answered = split_by_cell(chosen, first_probabilities(judgments))
+    comparisons = [cell.compared(pairs, answers) for cell, pairs, answers in answered]
     shared[key] = benchmark, comparisons, replace(tally, reasons=tally.reasons.copy())
     return comparisons, tally
 
@@ -200,11 +204,9 @@ def no_scores(
     benchmark: Benchmark, dimensions: Sequence[Dimension]
 ) -> dict[tuple[str, str], float | None]:
     """Return None for every output on every dimension."""
-    return {
-        (output.id, dimension.name): None
-        for output in benchmark.outputs
-        for dimension in dimensions
-    }
+    names = [dimension.name for dimension in dimensions]
+    output_ids = [output.id for output in benchmark.outputs]
+    return dict.fromkeys(itertools.product(output_ids, names))
 
 
 def scores_of(
@@ -215,19 +217,20 @@ def scores_of(
     tally: Tally,
 ) -> dict[tuple[str, str], float | None]:
     """Score every output by an estimator of the comparisons of a context and the mean of its dimension."""
-    means = {
-        name: _mean(probabilities) for name, probabilities in _by_dimension(comparisons).items()
-    }
+    means = {}
+    for name, probabilities in _by_dimension(comparisons).items():
+        mean = known_mean(probabilities)
+        means[name] = math.nan if mean is None else mean
     scores = no_scores(benchmark, dimensions)
     for compared in comparisons:
         dimension = compared.dimension.name
         try:
-            values = estimator(compared, means[dimension]).tolist()
+            values = estimator(compared, means[dimension])
         except UsageError as error:
             tally.reasons[f"context {compared.context.id!r}, {dimension}: {error}"] += 1
             continue
-        for output, value in zip(compared.outputs, values, strict=True):
-            scores[output.id, dimension] = None if math.isnan(value) else value
+        for output, value in zip(compared.outputs, known_numbers(values), strict=True):
+            scores[output.id, dimension] = value
     return scores
 
 
@@ -242,12 +245,6 @@ def _by_dimension(comparisons: Sequence[Comparisons]) -> dict[str, FloatArray]:
     for compared in comparisons:
         answers[compared.dimension.name].append(compared.probabilities)
     return {name: np.concatenate(parts) for name, parts in answers.items()}
-
-
-def _mean(probabilities: FloatArray) -> float:
-    """Average the probabilities that were parsed; NaN if there are none."""
-    parsed = probabilities[~np.isnan(probabilities)]
-    return float(parsed.mean()) if parsed.size else math.nan
 
 
 def _thresholds(
@@ -349,13 +346,9 @@ def _beam_and_gap(options: Mapping[str, str]) -> tuple[int, float]:
             f"pairs-beam.beam={options['beam']}, pairs-beam.gap={options['gap']}: beam must be a whole number and gap "
             "a number"
         ) from None
-    # Refuses values out of range before anything is asked.
+    # This refuses values out of range before anything is asked.
     beam_sort([], beam=beam, gap=gap)
     return beam, gap
-
-
-def _orders(first: int, second: int, orders: int) -> list[tuple[int, int]]:
-    return [(first, second), (second, first)][:orders]
 
 
 def _counted(
@@ -373,14 +366,20 @@ def _counted(
         fewest, limit = comparisons_between(len(cell.outputs), beam=beam)
         least += fewest * orders
         most += limit * orders
-        pairs = [
-            pair
-            for left, right in itertools.combinations(start, 2)
-            for pair in _orders(left, right, orders)
-        ]
+        pairs: list[tuple[int, int]] = []
+        for left, right in itertools.combinations(start, 2):
+            pairs += [(left, right), (right, left)][:orders]
         pair_judge.count(cell.questions(pairs), limit * orders)
     sentence = f"needs {least:,} to {most:,} comparisons, as its answers make it; counted at most"
     return MethodResult(method=None, notes=(sentence,))
+
+
+def _random_orders(
+    cells: Iterable[Cell], settings: MethodSettings
+) -> Iterator[tuple[Cell, list[int]]]:
+    for cell in cells:
+        random = np.random.default_rng(cell.seed(settings))
+        yield cell, random.permutation(len(cell.outputs)).tolist()
 
 
 def _sort_method(name: str, defaults: Mapping[str, str]) -> EvaluationMethod:
@@ -395,35 +394,31 @@ def _sort_method(name: str, defaults: Mapping[str, str]) -> EvaluationMethod:
         beam, gap = _beam_and_gap(settings.own(name, defaults))
         orders = settings.orders
         pair_judge = open_pair_judge(judge, settings, template_of(benchmark, settings))
-        starts = []
-        for cell in cells_of(benchmark, dimensions):
-            random = np.random.default_rng(cell.seed(settings))
-            starts.append((cell, random.permutation(len(cell.outputs)).tolist()))
+        starts = list(_random_orders(cells_of(benchmark, dimensions), settings))
         if settings.dry_run:
             return _counted(pair_judge, starts, orders, beam)
         tally = Tally()
         answered: list[dict[tuple[int, int], float]] = [{} for _ in starts]
 
-        def ask(asked: list[tuple[int, int, int]]) -> list[float]:
-            shown = [
-                (number, pair)
-                for number, first, second in asked
-                for pair in _orders(first, second, orders)
-            ]
-            questions = [starts[number][0].question(*pair) for number, pair in shown]
+        def ask(asked: list[tuple[int, int, int]]) -> FloatArray:
+            shown: list[tuple[int, int, int]] = []
+            for number, first, second in asked:
+                shown += [(number, first, second), (number, second, first)][:orders]
+            questions = [starts[number][0].question(*pair) for number, *pair in shown]
             judgments = tally.ask(
                 pair_judge, questions, "unparsed, so its context cannot be sorted"
             )
             probabilities = first_probabilities(judgments)
-            for (number, pair), probability in zip(shown, probabilities.tolist(), strict=True):
-                answered[number][pair] = probability
-            if orders == 1:
-                return list(probabilities.tolist())
-            return [(there + 1 - back) / 2 for there, back in probabilities.reshape(-1, 2).tolist()]
+            for (number, *pair), answer in zip(shown, probabilities.tolist(), strict=True):
+                answered[number][pair[0], pair[1]] = answer
+            if orders == 2:
+                there, back = probabilities.reshape(-1, 2).T
+                probabilities = (there + 1 - back) / 2
+            return probabilities
 
         with settings.progress("sorting"):
             sorts = [beam_sort(start, beam=beam, gap=gap) for _, start in starts]
-            orderings, _ = run_together(sorts, ask)
+            orderings = run_together(sorts, ask)
         scores = no_scores(benchmark, dimensions)
         comparisons = []
         for (cell, _), ordering, asked in zip(starts, orderings, answered, strict=True):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.arrays import known_mean
 from refladder.methods.contract import CHECKPOINT
 from refladder.methods.trained import first_logprobs, sentences
 from refladder.methods.without_judge import (
@@ -26,6 +27,7 @@ from refladder.methods.without_judge import (
     open_writer,
     split_checkpoints,
     token_id,
+    with_empty,
 )
 from refladder.records import Sampling
 
@@ -45,15 +47,15 @@ NO_QUESTION = (
     "outputs without a score, since no question about them or their context was answered: {:,}"
 )
 UNUSABLE = "questions or answers left out (empty or cut off): {:,}"
-# Prefix that the published question generator was trained on.
+# The published question generator was trained with this prefix.
 _PREFIX = "sv1"
 _UNANSWERABLE = "unanswerable"
-# Largest numbers of tokens.
+# A question and an answer have at most these numbers of tokens.
 _QUESTION = 64
 _ANSWER = 32
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
-# Words that are no part of a name.
+# These words are no part of a name.
 _NO_NAMES = """
 a about above after again against all also am an and any are as at be because been before being below between
 both but by can could did do does doing down during each few for from further had has have having he her
@@ -124,13 +126,11 @@ def questeval(
     """
     problems: Counter[str] = Counter()
     asked_of_texts, *asked_of_context = _questions(generator, (context.text, *texts), problems)
-    precisions = iter(_precisions(reader, asked_of_context, context.text, problems))
+    precisions = _precisions(reader, asked_of_context, context.text, problems)
     written = [text for text in texts if text.strip()]
-    recalls = iter(_recalls(reader, asked_of_texts, written, problems))
+    recalls = with_empty(texts, _recalls(reader, asked_of_texts, written, problems))
     values: list[float | None] = []
-    for text in texts:
-        precision = next(precisions)
-        recall = next(recalls) if text.strip() else None
+    for text, precision, recall in zip(texts, precisions, recalls, strict=True):
         if precision is None or recall is None:
             problems[NO_QUESTION if text.strip() else EMPTY] += 1
             values.append(None)
@@ -172,17 +172,17 @@ def _precisions(
     problems: Counter[str],
 ) -> list[float | None]:
     """Average for each output the F1 of the answers that its context gives; None without an answer."""
-    inputs = [
-        ids for of_text in questions for ids in _reader_inputs(reader, of_text, context, problems)
-    ]
+    inputs: list[list[int]] = []
+    for of_text in questions:
+        inputs += _reader_inputs(reader, of_text, context, problems)
     answers = _greedy_texts(reader, inputs, _ANSWER)
     problems[UNUSABLE] += answers.count(None)
     given = iter(answers)
-    means: list[float | None] = []
+    means = []
     for of_text in questions:
-        pairs = [(next(given), question.answer) for question in of_text]
-        matches = [token_f1(answer, expected) for answer, expected in pairs if answer is not None]
-        means.append(float(np.mean(matches)) if matches else None)
+        answered = zip(of_text, given, strict=False)
+        matches = [token_f1(text, asked.answer) for asked, text in answered if text is not None]
+        means.append(known_mean(matches))
     return means
 
 
@@ -193,14 +193,15 @@ def _recalls(
     problems: Counter[str],
 ) -> list[float | None]:
     """Average for each output 1 - p(unanswerable) of its context's questions; None without a number."""
-    inputs = [ids for text in texts for ids in _reader_inputs(reader, questions, text, problems)]
+    inputs: list[list[int]] = []
+    for text in texts:
+        inputs += _reader_inputs(reader, questions, text, problems)
     if not inputs:
         return [None] * len(texts)
     logprobs = first_logprobs(reader, inputs, [reader.tokens.plain(_UNANSWERABLE)])
     answerable = 1 - np.exp(logprobs).reshape(len(texts), len(questions))
-    answered = [shares[np.isfinite(shares)] for shares in answerable]
-    problems[UNUSABLE] += answerable.size - sum(map(len, answered))
-    return [float(np.mean(shares)) if len(shares) else None for shares in answered]
+    problems[UNUSABLE] += int(np.isnan(answerable).sum())
+    return list(map(known_mean, answerable))
 
 
 def _reader_inputs(
@@ -219,11 +220,13 @@ def _greedy_texts(
     writer: TransformersBackend, inputs: Sequence[Sequence[int]], most: int
 ) -> list[str | None]:
     """Write the most probable text after each input; None if it is empty, too long or NaN."""
-    written = writer.write_ids(inputs, Sampling(max_tokens=most, temperature=0.0))
-    return [
-        (writer.tokens.text(text.ids) or None) if text.ended and not text.has_nan else None
-        for text in written
-    ]
+    texts = []
+    for written in writer.write_ids(inputs, Sampling(max_tokens=most, temperature=0.0)):
+        text = ""
+        if written.ended and not written.has_nan:
+            text = writer.tokens.text(written.ids)
+        texts.append(text or None)
+    return texts
 
 
 def _opened(

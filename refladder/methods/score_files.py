@@ -57,12 +57,9 @@ def read_scores(
                 raise DataError(
                     f"{row.where}: output {output_id!r} is not in {benchmark.name}{hint}"
                 )
-            values = {
-                (output_id, dimension): number_in(row, column) if column in row.fields else None
-                for dimension, column in columns.items()
-            }
+            values = _values(row, output_id, columns)
             by_name = not {"output_id", "id", "system"}.isdisjoint(row.fields)
-            if output_id in seen and (by_name or any(scores[key] != values[key] for key in values)):
+            if output_id in seen and (by_name or not values.items() <= scores.items()):
                 raise DataError(f"{row.where}: output {output_id!r} appears twice")
             seen.add(output_id)
             scores.update(values)
@@ -74,19 +71,28 @@ def read_scores(
     return Method(name=name, signature=f"file:{file_name}", scores=scores)
 
 
+def _values(row: Row, output_id: str, columns: Mapping[str, str]) -> Scores:
+    values: Scores = {}
+    for dimension, column in columns.items():
+        number = number_in(row, column) if column in row.fields else None
+        values[output_id, dimension] = number
+    return values
+
+
 def _refuse_ratings(
     path: str, benchmark: Benchmark, scores: Scores, columns: Mapping[str, str]
 ) -> None:
     """Refuse a column that holds the human ratings themselves, if not all equal: its agreement would say nothing."""
     means = human_means(benchmark.ratings)
     for dimension, column in columns.items():
-        pairs = [
-            (rating, score)
-            for (output_id, name), rating in means.items()
-            if name == dimension and (score := scores.get((output_id, name))) is not None
-        ]
-        varied = len({rating for rating, _ in pairs}) > 1
-        if varied and all(rating == score for rating, score in pairs):
+        ratings = []
+        given = []
+        for key, rating in means.items():
+            score = scores.get(key)
+            if key[1] == dimension and score is not None:
+                ratings.append(rating)
+                given.append(score)
+        if len(set(ratings)) > 1 and ratings == given:
             raise DataError(
                 f"{path}: column {column!r} equals the human ratings on {dimension!r}, so it measures nothing; "
                 f"name the column of the scores with --score-column {dimension}=COLUMN"
@@ -104,22 +110,18 @@ def _score_columns(
         if dimension.name in named and named[dimension.name] not in fields:
             raise missing_column(where, named[dimension.name], fields)
         # A table that refladder scored has NAME_score beside what it had before, which may be the ratings.
-        names = (
-            named.get(dimension.name),
-            column_names(dimension.name).score,
-            dimension.name,
-            "score",
-        )
-        column = next((name for name in names if name is not None and name in fields), None)
-        if column is not None:
-            columns[dimension.name] = column
-    missing = [dimension.name for dimension in dimensions if dimension.name not in columns]
-    if missing:
-        raise DataError(
-            f"{where}: no column for dimension {missing[0]!r} (nor 'score'); columns there: {', '.join(fields)}. "
-            f"Name the column with --score-column {missing[0]}=COLUMN, or the dimensions that the file has with "
-            f"{option('dimension')}"
-        )
+        score = column_names(dimension.name).score
+        for name in (named.get(dimension.name), score, dimension.name, "score"):
+            if name is not None and name in fields:
+                columns[dimension.name] = name
+                break
+    for dimension in dimensions:
+        if dimension.name not in columns:
+            raise DataError(
+                f"{where}: no column for dimension {dimension.name!r} (nor 'score'); columns there: "
+                f"{', '.join(fields)}. Name the column with --score-column {dimension.name}=COLUMN, or the dimensions "
+                f"that the file has with {option('dimension')}"
+            )
     return columns
 
 

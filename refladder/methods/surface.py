@@ -6,13 +6,13 @@ them has shown nothing.
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.methods.contract import Method, by_context
 from refladder.records import Context
 from refladder.statistics.agreement import build_grid, human_means
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension
 
 _WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
-# Numbers of words of an n-gram.
+# N-grams of these sizes are looked up in the context.
 _SIZES = (1, 2, 3)
 MEASURES = (
     *("length", "distinct words", "coverage"),
     *(f"{size}-grams in context" for size in _SIZES),
     *("word overlap", "type/token ratio", "negative length"),
 )
-# Number of folds of contexts, to choose a measure for labels.
+# A measure for labels is chosen on this number of folds of contexts.
 FOLDS = 5
 
 
@@ -99,16 +99,16 @@ def surface_methods(
     """
     values: dict[str, list[float]] = {}
     for context, outputs in by_context(benchmark):
-        measured = surface_measures(context, [output.text for output in outputs]).tolist()
-        values.update(zip((output.id for output in outputs), measured, strict=True))
+        measures = surface_measures(context, [output.text for output in outputs])
+        for output, numbers in zip(outputs, measures.tolist(), strict=True):
+            values[output.id] = numbers
     methods = [_best_surface(benchmark, dimensions, values, others)] if BEST in names else []
     for position, name in enumerate(MEASURES):
         if name in names:
-            scores = {
-                (output_id, dimension.name): numbers[position]
-                for output_id, numbers in values.items()
-                for dimension in dimensions
-            }
+            scores = {}
+            for output_id, numbers in values.items():
+                for dimension in dimensions:
+                    scores[output_id, dimension.name] = numbers[position]
             signature = f"surface:{name.replace(' ', '-')}|refladder:{__version__}"
             methods.append(Method(name=name, signature=signature, scores=scores))
     return methods
@@ -126,25 +126,21 @@ def _best_surface(
     chosen_of: list[str] = []
     for dimension in dimensions:
         grid = build_grid(benchmark.outputs, means, {}, dimension.name)
-        # The row, the column and the id of each output, in the order of the grid.
-        cells = [
-            (row, column, output)
-            for row, line in enumerate(grid.output_ids)
-            for column, output in enumerate(line)
-            if output is not None
-        ]
+        # Each cell has the row, the column and the id of an output, in the order of the grid.
+        cells = []
+        for row, line in enumerate(grid.output_ids):
+            cells += [(row, column, each) for column, each in enumerate(line) if each is not None]
         rows, columns, output_ids = zip(*cells, strict=True)
         measures = np.full((len(names), *grid.human.shape), np.nan)
-        measures[: len(MEASURES), rows, columns] = np.array(
-            [values[output] for output in output_ids]
-        ).T
+        of_outputs = np.array([values[output] for output in output_ids])
+        measures[: len(MEASURES), rows, columns] = of_outputs.T
         for position, method in enumerate(others, start=len(MEASURES)):
             given = build_grid(benchmark.outputs, means, method.scores, dimension.name)
             measures[position] = given.predicted
         chosen = choose_on_other_contexts(measures, grid.human)
         best = standardise(measures)[chosen, np.arange(len(chosen))]
         for output, number in zip(output_ids, best[rows, columns].tolist(), strict=True):
-            scores[output, dimension.name] = None if math.isnan(number) else number
+            scores[output, dimension.name] = known(number)
         counts = Counter(names[position].replace(" ", "-") for position in chosen.tolist())
         listed = "+".join(f"{name}*{count}" for name, count in counts.most_common())
         chosen_of.append(f"{dimension.name}={listed}")
@@ -182,7 +178,7 @@ def best_surface(
     for fold in range(FOLDS):
         rest = folds != fold
         areas = [area_under_curve(measure, good[rest]) for measure in left[rest].T]
-        chosen[fold] = np.argmax([0.5 if area is None else area for area in areas])
+        chosen[fold] = np.nan_to_num(np.array(areas, dtype=np.float64), nan=0.5).argmax()
     turns = chosen[np.arange(len(others)) % FOLDS]
     name = MEASURES[int(np.bincount(chosen[folds] if len(folds) else chosen).argmax())]
     return left[np.arange(len(left)), chosen[folds]], right[np.arange(len(right)), turns], name

@@ -8,6 +8,7 @@ have modules of their own.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 import re
 from collections import Counter
@@ -26,6 +27,7 @@ from refladder.methods.without_judge import (
     TOO_LONG,
     Evaluator,
     TextScores,
+    all_fitting,
     checkpoint_method,
     has_references,
     joined,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Context, Dimension
 
 
-# Number of tokens that UniEval was trained on; T5 itself accepts any number.
+# UniEval was trained on this number of tokens; T5 itself accepts any number.
 UNIEVAL_LENGTH = 1024
 UNIEVAL_SUGGESTION = (
     "fetch MingZhong/unieval-sum (or unieval-dialog) as safetensors and pass unieval:PATH"
@@ -68,12 +70,16 @@ class BooleanQuestion:
         self.sentences = sentences
         self.needs_reference = any("{reference}" in text for text in texts)
 
+    def filled(self, **texts: str) -> tuple[str, ...]:
+        """Return the question and the texts after it, with their slots filled."""
+        return tuple(part.format(**texts) for part in self.parts)
+
 
 NO_REFERENCE = (
     "outputs without a score on a dimension that needs a reference (their context has none): {:,}"
 )
 
-# What the published checkpoints were trained on: arXiv 2210.07197, appendix.
+# The published checkpoints were trained on these questions (arXiv 2210.07197, appendix).
 UNIEVAL_QUESTIONS = {
     ("summarization", "coherence"): BooleanQuestion(
         "Is this a coherent summary to the document?", "summary: {output}", "document: {context}"
@@ -136,11 +142,8 @@ def unieval_inputs(
 ) -> list[tuple[str, ...]]:
     """Return the inputs of UniEval for an output in parts: one, or one per sentence; none for an empty text."""
     sources = {"context": context.text, "background": context.background, "reference": reference}
-    outputs = sentences(text) if question.sentences else [text.strip()] * bool(text.strip())
-    return [
-        tuple(part.format(output=output, **sources) for part in question.parts)
-        for output in outputs
-    ]
+    outputs = sentences(text) if question.sentences else [text.strip()]
+    return [question.filled(output=output, **sources) for output in outputs if output]
 
 
 def yes_shares(
@@ -186,22 +189,20 @@ def unieval(
     references = context.references if question.needs_reference else ("",)
     if not references:
         return TextScores([None] * len(texts), Counter({NO_REFERENCE: len(texts)}))
-    inputs_of = [
-        unieval_inputs(question, context, text, reference)
-        for text in texts
-        for reference in references
-    ]
-    shares, cut = yes_shares(writer, [parts for inputs in inputs_of for parts in inputs])
+    inputs: list[tuple[str, ...]] = []
+    ends = []
+    for text, reference in itertools.product(texts, references):
+        inputs += unieval_inputs(question, context, text, reference)
+        ends.append(len(inputs))
+    shares, cut = yes_shares(writer, inputs)
     problems = Counter({CUT: cut})
     put_together = np.sum if question.sentences == "sum" else np.mean
-    ends = np.cumsum([len(inputs) for inputs in inputs_of])
-    scores = [
-        float(put_together(part)) if len(part) else None for part in np.split(shares, ends[:-1])
-    ]
+    parts = np.split(shares, ends[:-1])
     values: list[float | None] = []
-    for start in range(0, len(scores), len(references)):
-        of_text = [score for score in scores[start : start + len(references)] if score is not None]
-        values.append(_finite(float(np.max(of_text)) if of_text else None, problems))
+    for start in range(0, len(parts), len(references)):
+        of_text = parts[start : start + len(references)]
+        scores = [put_together(part) for part in of_text if len(part)]
+        values.append(_finite(float(np.max(scores)) if scores else None, problems))
     return TextScores(values, problems)
 
 
@@ -233,9 +234,8 @@ def triple_sentences(data: str) -> list[str]:
 def entailment_label(reader: Reader) -> int:
     """Return the number of the class that says "entailed"."""
     names = {int(number): str(name) for number, name in reader.opened.model.config.id2label.items()}
-    entailed = [
-        number for number, name in names.items() if re.fullmatch(r"entail(ment|ed)?", name.lower())
-    ]
+    pattern = re.compile(r"entail(ment|ed)?", re.IGNORECASE | re.ASCII)
+    entailed = [number for number, name in names.items() if pattern.fullmatch(name)]
     if len(entailed) != 1:
         raise BackendUnavailableError(
             f"checkpoint {reader.opened.name} has the classes {', '.join(names.values())} and none called "
@@ -287,16 +287,15 @@ def _of_pairs(
 ) -> TextScores:
     """Compute a number for each text from the logits of its pairs, shape (pairs, classes)."""
     problems: Counter[str] = Counter()
-    # None for an empty text, no rows for one that does not fit.
+    # An empty text has None, and one that does not fit has no rows.
     rows_of: list[list[Encoded] | None] = []
     plain = reader.tokens.plain
     for text in texts:
         if not text.strip():
             rows_of.append(None)
             continue
-        pair_rows = [reader.pair(plain(first), plain(second)) for first, second in pairs(text)]
-        fitting = [row for row in pair_rows if row is not None]
-        rows_of.append(fitting if len(fitting) == len(pair_rows) else [])
+        encoded = [reader.pair(plain(first), plain(second)) for first, second in pairs(text)]
+        rows_of.append(all_fitting(encoded))
     rows = [row for text_rows in rows_of for row in text_rows or ()]
     problems[CUT] += sum(row.cut for row in rows)
     logits = iter(reader.run(rows, lambda model, arguments: model(**arguments).logits))
@@ -305,7 +304,8 @@ def _of_pairs(
         if text_rows is None:
             values.append(_finite(None, problems))
         elif text_rows:
-            values.append(_finite(value(np.stack([next(logits) for _ in text_rows])), problems))
+            of_text = np.stack(list(itertools.islice(logits, len(text_rows))))
+            values.append(_finite(value(of_text), problems))
         else:
             problems[TOO_LONG] += 1
             values.append(None)

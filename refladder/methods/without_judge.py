@@ -29,19 +29,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from refladder.backends.hf.loading import Opened
+    from refladder.backends.hf.readers import Encoded
     from refladder.backends.hf.tokens import Tokens
     from refladder.methods.contract import Judge, MethodSettings
     from refladder.records import Benchmark, Context, Dimension
 
-    # Scores the outputs of one context.
+    # A function that scores the outputs of one context.
     Score = Callable[[Context, Sequence[str]], "TextScores"]
-    # Opens what the method needs, or gives the reason why it has nothing to work on.
+    # A function that opens what the method needs, or returns why it has nothing to work on.
     Open = Callable[
         [Benchmark, Sequence[Dimension], dict[str, str], MethodSettings], "str | Evaluator"
     ]
 
 NO_CHECKPOINT = "no checkpoint was named; "
-# Sentences about what went wrong, each with its count.
+# These sentences say what went wrong, with a count.
 CUT = "inputs truncated to the length that the model accepts: {:,}"
 EMPTY = "empty outputs, without a score: {:,}"
 TOO_LONG = "outputs that leave no room for their context, without a score: {:,}; use a model with a longer context"
@@ -194,9 +195,9 @@ def against_references(
     )
 
 
-# Options of every method with checkpoints; see `refladder.backends.hf.open_hf` for the values.
+# Every method with checkpoints has these options; `refladder.backends.hf.open_hf` explains the values.
 MACHINE = {"dtype": "float32", "device": "auto", "memory": "auto"}
-# Number of tokens that the published question generators were trained on.
+# The published question generators were trained on this number of tokens.
 LENGTH = 512
 
 
@@ -270,6 +271,18 @@ def joined_inputs(
     inputs = [joined(writer.tokens, parts, separator, LENGTH) for parts in texts]
     problems[CUT] += sum(cut for _, cut in inputs)
     return [ids for ids, _ in inputs]
+
+
+def with_empty(texts: Sequence[str], values: Iterable[float | None]) -> list[float | None]:
+    """Return a value for every text, from those of the texts that are not empty; None for an empty one."""
+    given = iter(values)
+    return [next(given) if text.strip() else None for text in texts]
+
+
+def all_fitting(rows: Sequence[Encoded | None]) -> list[Encoded]:
+    """Return the inputs of a text, or none of them if one does not fit."""
+    fitting = [row for row in rows if row is not None]
+    return fitting if len(fitting) == len(rows) else []
 
 
 def token_id(opened: Opened, name: str, suggestion: str) -> int:

@@ -7,8 +7,9 @@ shipped ones or the user's, so that it does something where nothing can reword; 
 
 from __future__ import annotations
 
+import itertools
 import math
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,6 +25,7 @@ from refladder.methods.pairwise import (
     compare_all,
     measures_of,
     open_pair_judge,
+    questions_of,
     scores_of,
     seed_of,
     signature_of,
@@ -36,7 +38,7 @@ from refladder.scoring.asker import first_probabilities
 from refladder.statistics.bias import share_of_first
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.methods.contract import Comparisons, Judge
@@ -77,6 +79,47 @@ class _Candidate(NamedTuple):
     template: Template
     fairness: float | None
 
+    @property
+    def distance(self) -> str:
+        """Return the distance of P(first) from 1/2."""
+        return "unparsed" if self.fairness is None else f"{-self.fairness:.3f}"
+
+
+@dataclass(slots=True)
+class _Search:
+    """The search for the fairest instruction on one dimension: its questions, and the rewritings that failed."""
+
+    judge: Judge
+    settings: MethodSettings
+    questions: Sequence[Question]
+    tally: Tally
+    failed: list[str] = field(default_factory=list)
+    asked: int = 0
+
+    def candidates(
+        self, initial: Iterable[Template], rewrites: int, rounds: int
+    ) -> list[_Candidate]:
+        """Try instructions, and rewordings of the fairest one in each round."""
+        candidates = list(map(self._tried, initial))
+        for _ in range(rounds if rewrites else 0):
+            best = _fairest(candidates)
+            if best.fairness == 0:
+                break
+            writer = (self.settings.writer or self.judge)()
+            reworded, unusable = rewritten(
+                writer, best.template, rewrites, self.settings, start=self.asked
+            )
+            self.failed += unusable
+            self.asked += rewrites
+            digests = {candidate.template.digest for candidate in candidates}
+            candidates += [self._tried(each) for each in reworded if each.digest not in digests]
+        return candidates
+
+    def _tried(self, template: Template) -> _Candidate:
+        pair_judge = open_pair_judge(self.judge, self.settings, template)
+        judgments = self.tally.ask(pair_judge, self.questions, "unparsed, in the search")
+        return _Candidate(template, _fairness(judgments))
+
 
 def _numbers(options: Mapping[str, str]) -> tuple[int, int, int]:
     """Return the number of pairs, rewrites and rounds that the options ask for."""
@@ -108,37 +151,16 @@ def _run(
             skipped="the judge is a reward model, which follows no instruction; leave it out",
         )
     initial = [template, *_reworded(template, options["instructions"])]
-    search = Tally()
-    tallies: list[Tally] = []
+    searched = Tally()
+    tallies = [searched]
     notes: list[str] = []
     signatures: list[str] = []
     comparisons: list[Comparisons] = []
     scores: dict[tuple[str, str], float | None] = {}
     for dimension in dimensions:
         questions = _search_questions(benchmark, dimension, settings, pairs)
-
-        def tried(template: Template, questions: Sequence[Question] = questions) -> _Candidate:
-            pair_judge = open_pair_judge(judge, settings, template)
-            judgments = search.ask(pair_judge, questions, "unparsed, in the search")
-            return _Candidate(template, _fairness(judgments))
-
-        candidates = [tried(template) for template in initial]
-        failed: list[str] = []
-        asked = 0
-        for number in range(rounds if rewrites else 0):
-            best = _fairest(candidates)
-            if best.fairness == 0:
-                break
-            writer = (settings.writer or judge)()
-            reworded, unusable = rewritten(
-                writer, best.template, rewrites, settings, start=number * rewrites
-            )
-            failed += unusable
-            asked += rewrites
-            digests = {candidate.template.digest for candidate in candidates}
-            candidates += [
-                tried(template) for template in reworded if template.digest not in digests
-            ]
+        search = _Search(judge, settings, questions, searched)
+        candidates = search.candidates(initial, rewrites, rounds)
         if settings.dry_run:
             templates = [candidate.template for candidate in candidates]
             _count_longest(benchmark, dimension, judge, settings, templates)
@@ -146,9 +168,10 @@ def _run(
                 f"{dimension.name}: counted with the longest instruction; the fairest is not known yet"
             )
             continue
-        if failed:
+        if search.failed:
             notes.append(
-                f"{dimension.name}: {len(failed)} of {asked} rewritten instructions cannot be used, e.g. {failed[0]}"
+                f"{dimension.name}: {len(search.failed)} of {search.asked} rewritten instructions cannot be used, e.g. "
+                f"{search.failed[0]}"
             )
         best = _fairest(candidates)
         notes.append(f"{dimension.name}: {_outcome(candidates, best)}")
@@ -166,18 +189,15 @@ def _run(
     result = MethodResult(
         method=Method(name="zepo", signature=signature, scores=scores),
         comparisons=comparisons,
-        notes=(*notes, *search.notes(), *(note for tally in tallies for note in tally.notes())),
+        notes=(*notes, *itertools.chain.from_iterable(map(Tally.notes, tallies))),
     )
-    return result.counted(total([search, *tallies]), measures_of(comparisons))
+    return result.counted(total(tallies), measures_of(comparisons))
 
 
 def _outcome(candidates: Sequence[_Candidate], best: _Candidate) -> str:
     if best.fairness is None:
         return "no pair was read in both orders with any instruction; the template's own is used"
-    listed = ", ".join(
-        "unparsed" if candidate.fairness is None else f"{-candidate.fairness:.3f}"
-        for candidate in candidates
-    )
+    listed = ", ".join(candidate.distance for candidate in candidates)
     return f"instruction {candidates.index(best)} of 0-{len(candidates) - 1}, |P(first) - 1/2| {listed}"
 
 
@@ -190,7 +210,7 @@ def _count_longest(
 ) -> None:
     """Count the comparisons in a dry run, with the longest instruction: the fairest is not known yet."""
     chosen = choose_pairs(benchmark, [dimension], settings)
-    questions = [question for cell, pairs in chosen for question in cell.questions(pairs.tolist())]
+    questions = questions_of(chosen)
 
     def length(template: Template) -> int:
         """Count tokens, with an unwritten instruction at its limit; characters if tokens are unknown."""
@@ -241,7 +261,7 @@ def _reworded(template: Template, path: str) -> list[Template]:
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8; save the instructions as UTF-8") from error
     templates = []
-    for number, words in enumerate((part.strip() for part in text.split("\n\n")), 1):
+    for number, words in enumerate(map(str.strip, text.split("\n\n")), start=1):
         try:
             if words:
                 templates.append(_with_instruction(template, head, words))

@@ -25,6 +25,7 @@ no slot.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -94,12 +95,9 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     "compare": (WIN, LOSS, TIE),
     "compare-shared": (WIN, LOSS, TIE),
     "compare-yesno": (YES, NO),
-    **{
-        role: tuple(str(grade) for grade in range(1, most + 1))
-        for role, most in ROLE_GRADES.items()
-    },
+    **{role: tuple(map(str, range(1, most + 1))) for role, most in ROLE_GRADES.items()},
     "pairwise": (WIN, LOSS),
-    # Against a text whose reward is 0.
+    # The output is compared with a text whose reward is 0.
     REWARD: (WIN, LOSS),
 }
 # The outcomes that yes/no questions are about.
@@ -148,24 +146,24 @@ def check_template(template: Template) -> None:
     outcomes = ROLE_OUTCOMES.get(template.role, ())
     _check_words(template, "labels", template.labels, outcomes)
     _check_words(template, "claims", template.claims, ROLE_CLAIMS.get(template.role, ()))
-    # It may be any TOML value.
+    # The prefix may be any TOML value.
     prefix: object = template.prefix
     lined = isinstance(prefix, str) and prefix == prefix.strip() and prefix.isprintable()
     if not lined or (prefix and not outcomes):
-        needs = (
-            "must be one line of text without surrounding spaces"
-            if outcomes
-            else "is for roles with labels"
-        )
+        needs = "is for roles with labels"
+        if outcomes:
+            needs = "must be one line of text without surrounding spaces"
         raise PromptError(
             f"{template.path}: answer_prefix {needs}, found {prefix!r}; correct or delete it"
         )
-    # No label is asked for.
+    # A reward model is asked for no label.
     if template.role == REWARD:
         return
     words = list(template.labels.values())
+    if template.role in ROLE_GRADES:
+        words = [words[0], words[-1]]
     text = "".join(template.literals)
-    for word in (words[0], words[-1]) if template.role in ROLE_GRADES else words:
+    for word in words:
         if word not in text:
             raise PromptError(
                 f"{template.path}:{template.line}: the text does not name the label {word!r}, so the judge does not "
@@ -221,7 +219,7 @@ def _claimed(template: Template, claim: str | None) -> str:
 
 
 def criterion(context: Context, dimension: Dimension) -> dict[str, str]:
-    """Return the values of the slots of every template: those of the context and the dimension."""
+    """Return the values of the slots that every template has, from the context and the dimension."""
     return {
         "context": context.text,
         "background": context.background,
@@ -276,7 +274,9 @@ def _check_slots(template: Template) -> None:
             )
     if template.role == REWARD:
         return
-    optional = OPTIONAL_SLOTS | (_CONTEXT_SLOTS if template.task == DOCUMENT else frozenset())
+    optional = set(OPTIONAL_SLOTS)
+    if template.task == DOCUMENT:
+        optional |= _CONTEXT_SLOTS
     for name in offered:
         if name not in (*template.names, *optional):
             raise PromptError(
@@ -287,15 +287,14 @@ def _check_slots(template: Template) -> None:
 def _check_words(template: Template, table: str, words: object, outcomes: tuple[str, ...]) -> None:
     """Check a table of the head, which may contain any TOML value."""
     if not isinstance(words, Mapping) or tuple(words) != outcomes:
-        requirement = (
-            f"needs [{table}] for {', '.join(outcomes)} in this order"
-            if outcomes
-            else f"has no [{table}]"
-        )
+        requirement = f"has no [{table}]"
+        if outcomes:
+            requirement = f"needs [{table}] for {', '.join(outcomes)} in this order"
         raise PromptError(f"{template.path}: role {template.role!r} {requirement}, found {words!r}")
-    valid = {
-        word for word in words.values() if isinstance(word, str) and word and word == word.strip()
-    }
+    valid = set()
+    for word in words.values():
+        if isinstance(word, str) and word and word == word.strip():
+            valid.add(word)
     if len(valid) != len(outcomes):
         raise PromptError(
             f"{template.path}: the {table} must be different non-empty strings without surrounding spaces, "
@@ -321,10 +320,9 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
         raise UnknownNameError("prompt role", role, ROLES)
     if folder is not None:
         _require_folder(folder)
-    bases = (TEMPLATES,) if folder is None else (folder, TEMPLATES)
-    for base in bases if _TASK.fullmatch(task) else ():
+    for base in filter(None, (folder, TEMPLATES)):
         path = base / task / f"{role}.md"
-        if path.is_file():
+        if _TASK.fullmatch(task) and path.is_file():
             return _parse(path, task, role)
     entries = [] if folder is None else folder.iterdir()
     user_tasks = [entry.name for entry in entries if entry.is_dir() and _TASK.fullmatch(entry.name)]
@@ -336,15 +334,14 @@ def load_template(task: str, role: str, folder: Path | None = None) -> Template:
 
 
 def list_templates(folder: Path | None = None) -> list[Template]:
-    """Return all templates: the shipped ones, replaced or extended by those of a user folder."""
-    found = [
-        load_template(task, role)
-        for task in TASKS
-        for role in ROLES
-        if (TEMPLATES / task / f"{role}.md").is_file()
-    ]
-    found += check_folder(folder)
-    return list({(template.task, template.role): template for template in found}.values())
+    """Return all templates: the shipped ones, replaced or extended by the templates of a user folder."""
+    templates = {}
+    for task, role in itertools.product(TASKS, ROLES):
+        if (TEMPLATES / task / f"{role}.md").is_file():
+            templates[task, role] = load_template(task, role)
+    for template in check_folder(folder):
+        templates[template.task, template.role] = template
+    return list(templates.values())
 
 
 def check_folder(folder: str | Path | None) -> list[Template]:

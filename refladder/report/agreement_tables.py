@@ -18,7 +18,7 @@ from refladder.statistics.correction import SIGNIFICANT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-# Largest number of columns of figures in a table for paper.
+# A table for a paper has at most this number of columns of figures.
 _WIDEST = 12
 _COUNTS = ("contexts", "skipped", "unscored")
 _LEVEL_WORDS = {
@@ -61,56 +61,60 @@ def agreement_tables(
         else:
             tables.append(_table(group, shown))
         tested = [row for row in group if row.reference is not None]
-        for name in _benchmarks(tested):
-            compared = [row for row in tested if row.benchmark == name]
+        for name, compared in _grouped(tested, "benchmark").items():
             tables.append(_differences(compared, shown.get(name, name)))
     return tables
 
 
+def _grouped(rows: Iterable[Agreement], name: str) -> dict[str, list[Agreement]]:
+    """Group rows by a field, in the order in which its values come."""
+    groups: dict[str, list[Agreement]] = {}
+    for row in rows:
+        groups.setdefault(getattr(row, name), []).append(row)
+    return groups
+
+
 def _parts(rows: Sequence[Agreement]) -> list[Sequence[Agreement]]:
     """Split rows into tables: one table, or if that is too wide, the means of benchmarks and each benchmark."""
-    names = _benchmarks(rows)
-    # One column more holds the mean of all.
-    if len(names) == 1 or len(_columns(rows)) < _WIDEST:
+    by_benchmark = _grouped(rows, "benchmark")
+    # The mean over all benchmarks takes one more column.
+    if len(by_benchmark) == 1 or len(_columns(rows)) < _WIDEST:
         return [rows]
-    means = [row for row in rows if row.dimension == MEAN]
-    return [means, *([row for row in rows if row.benchmark == name] for name in names)]
-
-
-def _benchmarks(rows: Sequence[Agreement]) -> list[str]:
-    return list(dict.fromkeys(row.benchmark for row in rows))
+    return [_grouped(rows, "dimension")[MEAN], *by_benchmark.values()]
 
 
 def _with_mean(rows: Sequence[Agreement]) -> list[Agreement]:
     """Add the mean of each method over several benchmarks, if it has a mean on each."""
-    benchmarks = _benchmarks(rows)
+    benchmarks = _grouped(rows, "benchmark")
     if len(benchmarks) == 1:
         return list(rows)
-    means = {(row.method, row.benchmark): row.value for row in rows if row.dimension == MEAN}
     added = []
-    for row in {row.method: row for row in rows}.values():
-        values = [means.get((row.method, name)) for name in benchmarks]
-        given = [value for value in values if value is not None]
-        mean = fmean(given) if len(given) == len(values) else None
-        whole = replace(row, benchmark="", dimension=MEAN, value=mean, low=None, high=None)
-        added.append(replace(whole, p_best=None, reference=None))
+    for of_method in _grouped(rows, "method").values():
+        values = {}
+        for row in of_method:
+            if row.dimension == MEAN and row.value is not None:
+                values[row.benchmark] = row.value
+        mean = fmean(values.values()) if len(values) == len(benchmarks) else None
+        last = replace(of_method[-1], benchmark="", dimension=MEAN, value=mean)
+        added.append(replace(last, low=None, high=None, p_best=None, reference=None))
     return [*rows, *added]
 
 
 def _table(rows: Sequence[Agreement], titles: Mapping[str, str]) -> PlainTable:
     first = rows[0]
-    benchmarks = _benchmarks(rows)
+    benchmarks = list(_grouped(rows, "benchmark"))
     words = _LEVEL_WORDS[first.level].format(_STATISTIC_WORDS[first.statistic])
-    columns = _columns(_with_mean(rows))
+    shown = _with_mean(rows)
+    columns = _columns(shown)
+    of_columns, names = zip(*columns, strict=True)
+    by_method = _grouped(rows, "method")
     lines = []
-    for method, cells in _by_method(_with_mean(rows), columns):
-        figures = [
-            DASH if row is None else with_interval(row.value, row.low, row.high) for row in cells
-        ]
-        lines.append([method, *figures, *_counts([row for row in rows if row.method == method])])
+    for method, cells in _by_method(shown, columns):
+        figures = [with_interval(row.value, row.low, row.high) if row else DASH for row in cells]
+        lines.append([method, *figures, *_counts(by_method[method])])
     table = PlainTable(
         f"{', '.join(titles.get(name, name) for name in benchmarks)}, {first.level}: {words}",
-        ["method", *(name for _, name in columns), *_COUNTS],
+        ["method", *names, *_COUNTS],
         lines,
         _legend(rows),
         len(_COUNTS),
@@ -120,7 +124,7 @@ def _table(rows: Sequence[Agreement], titles: Mapping[str, str]) -> PlainTable:
         return table
     heads = [f"{benchmark or 'benchmark'} {name}" for benchmark, name in columns]
     mean = f"mean of the {len(benchmarks)} benchmarks (of the means over their dimensions); no interval, no test"
-    widths = Counter(benchmark for benchmark, _ in columns)
+    widths = Counter(of_columns)
     return table._replace(
         heads=["method", *heads, *_COUNTS],
         legend=((heads[-1], mean), *table.legend),
@@ -135,26 +139,22 @@ def _marked(
     """Mark the best figure of each column, and those that tests of all `corrected` rows do not separate from it."""
     best = set()
     equal = set()
-    names = _benchmarks(rows)
+    names = _grouped(rows, "benchmark")
     rows = _with_mean(rows)
-    lines = list(_by_method(rows, _columns(rows)))
     columns = _columns(corrected)
-    of_tests = Counter(
-        row.benchmark
-        for row in corrected
-        if row.p_best is not None
-        and row.benchmark in names
-        and (row.benchmark, row.dimension) in columns
-    )
+    of_tests: Counter[str] = Counter()
+    for row in corrected:
+        has_column = (row.benchmark, row.dimension) in columns
+        if row.benchmark in names and has_column and row.p_best is not None:
+            of_tests[row.benchmark] += 1
     tests = max(of_tests.values(), default=0)
-    for column, cells in enumerate(zip(*(cells for _, cells in lines), strict=True), start=1):
-        figures = [
-            (line, row)
-            for line, row in enumerate(cells)
-            if row is not None and row.value is not None
-        ]
-        highest = number(max((row.value or 0.0 for _, row in figures), default=None), 3)
-        for line, row in figures:
+    lines = [cells for _, cells in _by_method(rows, _columns(rows))]
+    for column, cells in enumerate(zip(*lines, strict=True), start=1):
+        values = [row.value for row in cells if row is not None and row.value is not None]
+        highest = number(max(values, default=None), 3)
+        for line, row in enumerate(cells):
+            if row is None or row.value is None:
+                continue
             if number(row.value, 3) == highest:
                 best.add((line, column))
             elif of_tests[row.benchmark] and (row.p_best is None or row.p_best >= SIGNIFICANT):
@@ -189,16 +189,12 @@ def _differences(rows: Sequence[Agreement], title: str) -> PlainTable:
     legend = [("*", test)]
     if any(row.difference is None for row in rows):
         legend.append((DASH, "no value"))
-    legend.append(
-        ("common contexts", f"contexts {both}; the difference is computed from them"),
-    )
+    legend.append(("common contexts", f"contexts {both}; the difference is computed from them"))
     lines = []
     for method, cells in _by_method(rows, columns):
-        compared = [row for row in cells if row is not None]
-        differences = [
-            DASH if row is None else _difference(row, corrected=bool(tests)) for row in cells
-        ]
-        lines.append([method, *differences, _span([row.common or 0 for row in compared])])
+        differences = [_difference(row, corrected=bool(tests)) for row in cells]
+        common = [row.common or 0 for row in cells if row is not None]
+        lines.append([method, *differences, _span(common)])
     return PlainTable(
         f"{title}, {first.level}: {_STATISTIC_WORDS[first.statistic]}, the method minus {first.reference}",
         ["method", *(name for _, name in columns), "common contexts"],
@@ -209,17 +205,20 @@ def _differences(rows: Sequence[Agreement], title: str) -> PlainTable:
     )
 
 
-def _difference(row: Agreement, *, corrected: bool) -> str:
+def _difference(row: Agreement | None, *, corrected: bool) -> str:
     """Show a difference and its mark; if tests are corrected, a test outside the correction gets none."""
+    if row is None:
+        return DASH
     p_value = row.p_adjusted if corrected else row.p_value
-    return number(row.difference, 3) + "*" * (p_value is not None and p_value < SIGNIFICANT)
+    mark = "*" if p_value is not None and p_value < SIGNIFICANT else ""
+    return number(row.difference, 3) + mark
 
 
 def _columns(rows: Sequence[Agreement]) -> list[tuple[str, str]]:
     """List the columns: of each benchmark, its dimensions and their mean. A single dimension has no mean column."""
     columns = []
-    for benchmark in _benchmarks(rows):
-        dimensions = dict.fromkeys(row.dimension for row in rows if row.benchmark == benchmark)
+    for benchmark, of_benchmark in _grouped(rows, "benchmark").items():
+        dimensions = _grouped(of_benchmark, "dimension")
         if len(dimensions) == 2:
             dimensions.pop(MEAN, None)
         columns += [(benchmark, name) for name in dimensions]
@@ -230,9 +229,9 @@ def _by_method(
     rows: Sequence[Agreement], columns: Sequence[tuple[str, str]]
 ) -> Iterator[tuple[str, list[Agreement | None]]]:
     """Yield each method with its row of each column."""
-    by_cell = {(row.method, row.benchmark, row.dimension): row for row in rows}
-    for method in dict.fromkeys(row.method for row in rows):
-        yield method, [by_cell.get((method, *column)) for column in columns]
+    for method, of_method in _grouped(rows, "method").items():
+        by_column = {(row.benchmark, row.dimension): row for row in of_method}
+        yield method, list(map(by_column.get, columns))
 
 
 def _span(counts: Sequence[int]) -> str:

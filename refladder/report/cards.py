@@ -4,13 +4,14 @@
 # ruff: noqa: RUF009
 from __future__ import annotations
 
-import math
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.methods.measures import Measures, Part, Share, share_of
 from refladder.report.rendering import DASH, PlainTable, with_interval
 from refladder.statistics import bias
@@ -25,8 +26,13 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark, Dimension
 
 ALL = "all"
-# A count that the backend does not report.
+# This is shown for a count that the backend does not report.
 UNKNOWN = "unknown"
+_SIGNS = (
+    (UNKNOWN, "not reported by the backend"),
+    (DASH, "does not apply, or is not known"),
+)
+# The ends of a share below this are shown with three digits.
 _SMALL = 0.1
 _COST = "cost"
 _JUDGMENTS = "judgments"
@@ -88,7 +94,7 @@ def _tokens(value: int | None, card: Card) -> str:
 def _share(value: Share | None, _card: Card) -> str:
     if value is None:
         return DASH
-    # A small share has ends of three digits, so that it is within its interval.
+    # Otherwise a small share could be outside of its rounded interval.
     digits = 3 if value.high is not None and 0 < value.high < _SMALL else 2
     return with_interval(value.value, value.low, value.high, digits=digits)
 
@@ -220,6 +226,7 @@ def report_cards(
     first = next((run for run in runs if run.result.comparisons), None)
     human = human_means(benchmark.ratings)
     names = [dimension.name for dimension in dimensions]
+    output_ids = [output.id for output in benchmark.outputs]
     cards = []
     for run in runs:
         if run.result.method is None:
@@ -233,8 +240,8 @@ def report_cards(
             for part, counts in measures.items():
                 if part.dimension in covered:
                     by_name[part.name].append((part.context, counts))
-            keys = [(output.id, dimension) for output in benchmark.outputs for dimension in covered]
-            unscored = sum(_number(scores.get(key)) is None for key in keys)
+            keys = itertools.product(output_ids, covered)
+            unscored = sum(known(scores.get(key)) is None for key in keys)
             evidence = _Evidence(run, name == ALL, unscored, by_name)
             values = {column.name: column.metadata["compute"](evidence) for column in _COLUMNS}
             method = run.result.method.name
@@ -250,29 +257,23 @@ def card_tables(cards: Sequence[Card], title: str | None = None) -> list[PlainTa
     whole = [card for card in cards if card.dimension == ALL]
     if not whole:
         return []
+    columns: dict[str, list[tuple[str, _Shown]]] = {table: [] for table in _CAPTIONS}
+    for column in _COLUMNS:
+        for shown in column.metadata["shown"]:
+            columns[shown.table].append((column.name, shown))
     tables = []
     for table, caption in _CAPTIONS.items():
-        columns = [
-            (column.name, shown)
-            for column in _COLUMNS
-            for shown in column.metadata["shown"]
-            if shown.table == table
-        ]
-        rows = [
-            [card.method, *(shown.cell(getattr(card, name), card) for name, shown in columns)]
-            for card in whole
-        ]
-        legend = [(shown.head, shown.legend) for _, shown in columns]
-        cells = {cell for row in rows for cell in row[1:]}
-        signs = [
-            (UNKNOWN, "not reported by the backend"),
-            (DASH, "does not apply, or is not known"),
-        ]
-        legend += [(sign, meaning) for sign, meaning in signs if sign in cells]
-        heads = ["method", *(shown.head for _, shown in columns)]
-        tables.append(
-            PlainTable(caption.format(title or whole[0].benchmark), heads, rows, tuple(legend))
-        )
+        heads, legend, cells = ["method"], [], set()
+        rows = [[card.method] for card in whole]
+        for name, shown in columns[table]:
+            heads.append(shown.head)
+            legend.append((shown.head, shown.legend))
+            for row, card in zip(rows, whole, strict=True):
+                row.append(shown.cell(getattr(card, name), card))
+                cells.add(row[-1])
+        legend += [(sign, meaning) for sign, meaning in _SIGNS if sign in cells]
+        shown_title = caption.format(title or whole[0].benchmark)
+        tables.append(PlainTable(shown_title, heads, rows, tuple(legend)))
     return tables
 
 
@@ -302,16 +303,12 @@ def _measures(
     return measures
 
 
-def _number(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
-
-
 def _longer(
     benchmark: Benchmark, scores: Mapping[tuple[str, str], float | None], dimension: str
 ) -> Measures:
     groups: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
     for output in benchmark.outputs:
-        value = _number(scores.get((output.id, dimension)))
+        value = known(scores.get((output.id, dimension)))
         if value is not None:
             groups[output.context_id].append((len(output.text), value))
     measures: Measures = {}
@@ -327,4 +324,4 @@ def _longer(
 def _values(comparisons: Comparisons, given: Mapping[tuple[str, str], float | None]) -> FloatArray:
     """Return the number of each output that was compared; NaN if it has none."""
     values = [given.get((output.id, comparisons.dimension.name)) for output in comparisons.outputs]
-    return np.array([math.nan if value is None else value for value in values])
+    return np.array(values, dtype=np.float64)

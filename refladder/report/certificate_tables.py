@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from refladder.errors import plural
 from refladder.records import Link, LinkedColumn
-from refladder.report.rendering import DASH, PlainTable, number, with_interval
+from refladder.report.rendering import DASH, PlainTable, number, table_of, with_interval
 from refladder.report.results import ShownRecord
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from refladder.files.certificate import Certificate, Sharing
     from refladder.statistics.audit_statistics import Figure
 
-# Number of ladders that are named in a line.
+# A line names at most this number of ladders.
 _SHOWN = 5
 _STEPS = (
     ("in order", "ladders whose higher rung is better, of those that decide"),
@@ -84,7 +85,9 @@ def certificate_tables(certificate: Certificate) -> list[PlainTable]:
                 "spacing": number(gap, 2),
                 "levels": f"{low.verdict}, {high.verdict}",
             }
-            steps.append({head: cells[head] for head in cells if tested or head != "p"})
+            if not tested:
+                del cells["p"]
+            steps.append(cells)
         cells = {
             "dimension": dimension.dimension,
             "verdict": dimension.verdict,
@@ -100,16 +103,9 @@ def certificate_tables(certificate: Certificate) -> list[PlainTable]:
         counted.append(cells)
     legend = tuple(head for head in _STEPS if tested or head[0] != "p")
     return [
-        _table("steps from level to level", steps, legend),
-        _table("dimensions", counted, _SETS),
+        table_of("steps from level to level", steps, legend),
+        table_of("dimensions", counted, _SETS),
     ]
-
-
-def _table(
-    caption: str, rows: Sequence[Mapping[str, str]], legend: tuple[tuple[str, str], ...]
-) -> PlainTable:
-    """Return the table of rows whose cells are under their heads."""
-    return PlainTable(caption, [*rows[0]], [[*row.values()] for row in rows], legend)
 
 
 def certificate_lines(certificate: Certificate) -> list[str]:
@@ -125,19 +121,18 @@ def certificate_lines(certificate: Certificate) -> list[str]:
         f"certificate {certificate.digest} by {certificate.judge.fingerprint}: {judged}",
         f"rungs: {rungs}",
     ]
+    named: defaultdict[str, list[str]] = defaultdict(list)
+    climbed = []
+    for row in certificate.of_ladders:
+        ladder = f"{row.context_id} ({row.dimension})"
+        if row.length_climbs:
+            climbed.append(ladder)
+        for level, verdict in enumerate(row.rungs, start=1):
+            named[verdict].append(f"{ladder} rung {level}")
     for verdict in ("untested", "rewrite", "drop", "refuse"):
-        named = [
-            f"{row.context_id} ({row.dimension}) rung {level}"
-            for row in certificate.of_ladders
-            for level, given in enumerate(row.rungs, start=1)
-            if given == verdict
-        ]
-        lines += _named(verdict, named)
+        lines += _named(verdict, named[verdict])
     lines += sharing_lines(certificate.sharing)
-    climbed = [row for row in certificate.of_ladders if row.length_climbs]
-    lines += _named(
-        "climbed by length alone", [f"{row.context_id} ({row.dimension})" for row in climbed]
-    )
+    lines += _named("climbed by length alone", climbed)
     if built is not None:
         lines.append(
             f"build: {plural(built.rewritten, 'rung')} rewritten in {plural(built.rounds, 'round')}, "
@@ -174,14 +169,13 @@ def audit_tables(figures: Sequence[Figure]) -> list[PlainTable]:
     dimensions = list(dict.fromkeys(figure.dimension for figure in figures))
     if len(dimensions) == 2:
         dimensions = dimensions[1:]
-    cells = {
-        (each.measure, each.dimension): with_interval(each.value, each.low, each.high, digits=3)
-        for each in figures
-    }
-    table = [
-        [measure, *(cells[measure, dimension] for dimension in dimensions)]
-        for measure in dict.fromkeys(figure.measure for figure in figures)
-    ]
+    by_measure: defaultdict[str, dict[str, str]] = defaultdict(dict)
+    for each in figures:
+        shown = with_interval(each.value, each.low, each.high, digits=3)
+        by_measure[each.measure][each.dimension] = shown
+    table = []
+    for measure, cells in by_measure.items():
+        table.append([measure, *(cells[dimension] for dimension in dimensions)])
     heads = ["measure", *dimensions]
     return [PlainTable("audit, with 95 % intervals over contexts", heads, table, _AUDIT)]
 
@@ -263,7 +257,7 @@ def link_table(link: Link) -> PlainTable:
         }
         for column in link.columns
     ]
-    return _table("", rows, LINK_LEGEND)
+    return table_of("", rows, LINK_LEGEND)
 
 
 def _column_table(column: LinkedColumn) -> PlainTable:
@@ -278,7 +272,7 @@ def _column_table(column: LinkedColumn) -> PlainTable:
         "equipercentile": number(column.equipercentile_error, 2),
         "one text": number(column.half_width, 2),
     }
-    return _table(f"{column.column} on the scale of {column.to_column}", [row], COLUMN_LEGEND)
+    return table_of(f"{column.column} on the scale of {column.to_column}", [row], COLUMN_LEGEND)
 
 
 def decision_lines(link: Link) -> list[str]:
@@ -289,10 +283,9 @@ def decision_lines(link: Link) -> list[str]:
         if not cuts:
             continue
         total = column.rows * len(cuts)
-        unlinked, linked, best = (
-            sum(getattr(cut, name) for cut in cuts) / total
-            for name in ("unlinked", "linked", "best")
-        )
+        unlinked = sum(cut.unlinked for cut in cuts) / total
+        linked = sum(cut.linked for cut in cuts) / total
+        best = sum(cut.best for cut in cuts) / total
         where = f"{cuts[0].at:g}" if len(cuts) == 1 else f"{len(cuts)} deciles"
         lines.append(
             f"decisions at {where} of {column.to_column} that change: {unlinked:.1%} as they are, {linked:.1%} after the "

@@ -19,14 +19,14 @@ from refladder.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Distinct for most forms of colour blindness (Okabe and Ito).
+# These colours are distinct for most forms of colour blindness (Okabe and Ito).
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # Size in inches; text of 9 points is then 11 pixels high on a screen of 390.
 WIDTH = 4.2
 HEIGHT = 3.0
-# Height of a row of the legend in inches.
+# A row of the legend has this height in inches.
 _ROW = 0.17
-# Share of an axis that the number of a point takes.
+# The number of a point takes this share of an axis.
 _NEAR = 0.03
 _DARK = "<style>@media (prefers-color-scheme: dark) { svg { filter: invert(1) hue-rotate(180deg) } }</style>"
 # Characters of a file name: at most 240 bytes of UTF-8, where file systems accept 255 with an ending.
@@ -61,7 +61,7 @@ class Chart:
         positions = np.array([(np.log(x), y) for _, x, y in self.points])
         spans = np.ptp(positions, axis=0)
         positions = positions / np.where(spans > 0, spans, 1.0)
-        # The numbers of each tag, by its first point.
+        # Each tag has its numbers under that of its first point.
         tags: dict[int, list[str]] = {}
         for number, position in enumerate(positions):
             near = (first for first in tags if np.abs(position - positions[first]).max() < _NEAR)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.arrays import known_mean
 from refladder.errors import UsageError
 from refladder.statistics import SCHEMES, bias
 from refladder.statistics.correlation import correlate_rows
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Comparisons
 
 
-# Number of budgets of a curve, if none are given.
+# A curve has this number of budgets if none are given.
 POINTS = 10
-# Sizes of the subsets of outputs.
+# Self-consistency is measured on subsets of these sizes.
 SIZES = (2, 3, 4, 6, 8, 12, 16)
 
 
@@ -119,7 +120,9 @@ def consistency_rows(
         )
     shares = np.array(rows)
     return [
-        ConsistencyRow(dimension=dimension, size=size, final=_mean(final), gold=_mean(gold))
+        ConsistencyRow(
+            dimension=dimension, size=size, final=known_mean(final), gold=known_mean(gold)
+        )
         for size, final, gold in zip(sizes, shares[:, :, 1].T, shares[:, :, 2].T, strict=True)
     ]
 
@@ -127,12 +130,6 @@ def consistency_rows(
 def _ratings(compared: Comparisons, human: Mapping[tuple[str, str], float]) -> list[float]:
     """Return the rating of each output that was compared; NaN if it has none."""
     return [human.get((output.id, compared.dimension.name), np.nan) for output in compared.outputs]
-
-
-def _mean(values: FloatArray) -> float | None:
-    """Average the values that are not NaN; None if there are none."""
-    values = values[~np.isnan(values)]
-    return float(values.mean()) if values.size else None
 
 
 def _compared(comparisons: Sequence[Comparisons], dimension: str) -> tuple[int, list[Comparisons]]:
@@ -167,17 +164,16 @@ def _draw(
     """
     contexts, items = ratings.shape
     # Items are numbered over all contexts, so that one estimate covers them all.
-    pairs = np.concatenate(
-        [
-            select_pairs(items, budget, scheme, seed * contexts + number) + number * items
-            for number in range(contexts)
-        ]
-    )
+    chosen = []
+    for number in range(contexts):
+        of_context = select_pairs(items, budget, scheme, seed * contexts + number)
+        chosen.append(of_context + number * items)
+    pairs = np.concatenate(chosen)
     answers = matrix[pairs[:, 0], pairs[:, 1] % items]
     points = []
     for threshold in (0.5, bias.fit_threshold(answers)):
         scores = win_ratio(contexts * items, pairs, answers, threshold).reshape(ratings.shape)
-        value = _mean(correlate_rows(scores, ratings, "spearman", "zero"))
+        value = known_mean(correlate_rows(scores, ratings, "spearman", "zero"))
         unscored = float(np.isnan(scores).mean())
         first = bias.share_of_first(answers, threshold)
         points.append((float("nan") if value is None else value, unscored, first))
@@ -194,9 +190,9 @@ def _point(
         selection=scheme,
         debiased=debiased,
         budget=budget,
-        value=_mean(values),
+        value=known_mean(values),
         low=low,
         high=high,
         unscored=float(drawn[:, 1].mean()),
-        first=_mean(drawn[:, 2]),
+        first=known_mean(drawn[:, 2]),
     )

@@ -22,7 +22,7 @@ T = TypeVar("T")
 BEGIN = "<!-- refladder: begin. `refladder publish` writes this part again; your own words belong above or below it -->"
 END = "<!-- refladder: end -->"
 TAGS = ("refladder", "synthetic")
-# Largest number of checks of a certificate that the card shows; the config has all.
+# The card shows at most this number of checks of a certificate; the config has all.
 _CHECKS = 20
 _BLOCK = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(.*?)(?:\r?\n)?^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE

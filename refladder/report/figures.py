@@ -85,20 +85,21 @@ def _files(charts: Mapping[str, Chart], missing: list[str]) -> dict[str, str | b
     except UsageError as error:
         missing.append(str(error))
         return {}
-    svgs = {f"{stem}.svg": chart.svg() for stem, chart in charts.items()}
-    return {**svgs, **{f"{stem}.png": chart.png() for stem, chart in charts.items()}}
+    files: dict[str, str | bytes] = {f"{stem}.svg": chart.svg() for stem, chart in charts.items()}
+    for stem, chart in charts.items():
+        files[f"{stem}.png"] = chart.png()
+    return files
 
 
 def consistency_tables(files: Mapping[str, str | bytes]) -> list[PlainTable]:
     """Show the self-consistency of rankings from `curves.jsonl`; no table without that file."""
-    points = [json.loads(line) for line in str(files.get("curves.jsonl", "")).splitlines()]
-    points = [point for point in points if point["kind"] == "self-consistency"]
-    if not points:
-        return []
     rows = []
-    for point in points:
-        shares = [number(point[name], 3) for name in ("final", "gold")]
-        rows.append([point["dimension"], str(point["size"]), *shares])
+    for point in map(json.loads, str(files.get("curves.jsonl", "")).splitlines()):
+        if point["kind"] == "self-consistency":
+            shares = number(point["final"], 3), number(point["gold"], 3)
+            rows.append([point["dimension"], str(point["size"]), *shares])
+    if not rows:
+        return []
     legend = (
         ("outputs", "number of outputs of a context that are ranked"),
         ("all", "share of pairs in the order of the ranking of all outputs"),
@@ -125,28 +126,25 @@ def _still_biased(points: Sequence[CurvePoint], dimension: str) -> list[str]:
 def _cost(rows: Sequence[Agreement], cards: Sequence[Card], texts: int) -> Chart | None:
     """Plot agreement against prompt tokens per text, or characters if tokens are unknown or answers were reused."""
     first = rows[0]
-    values = {
-        row.method: row.value
-        for row in rows
-        if (row.dimension, row.level, row.statistic) == (MEAN, first.level, first.statistic)
-    }
-    drawn = [
-        card
-        for card in cards
-        if card.dimension == ALL and card.characters and values.get(card.method) is not None
-    ]
+    values = {}
+    for row in rows:
+        of_means = (row.dimension, row.level, row.statistic) == (MEAN, first.level, first.statistic)
+        if of_means and row.value is not None:
+            values[row.method] = row.value
+    whole = [card for card in cards if card.dimension == ALL and card.characters]
+    drawn = [(card, values[card.method]) for card in whole if card.method in values]
     if not drawn:
         return None
-    in_tokens = all(card.prompt_tokens and not card.reused for card in drawn)
-    costs = [(card.prompt_tokens if in_tokens else card.characters) or 0 for card in drawn]
+    across = "characters of prompts a text"
+    points = [(card.method, (card.characters or 0) / texts, value) for card, value in drawn]
+    if all(card.prompt_tokens and not card.reused for card, _ in drawn):
+        across = "prompt tokens sent a text"
+        points = [(card.method, (card.prompt_tokens or 0) / texts, value) for card, value in drawn]
     return Chart(
         title=f"{first.benchmark}: agreement against cost",
-        across="prompt tokens sent a text" if in_tokens else "characters of prompts a text",
+        across=across,
         up=f"{first.statistic}, {first.level}, mean of dimensions",
-        points=[
-            (card.method, cost / texts, values[card.method] or 0.0)
-            for card, cost in zip(drawn, costs, strict=True)
-        ],
+        points=points,
     )
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Dimension, Ladder
 
-# Characters of a text in a table of scores.
+# A text in a table of scores is cut to this number of characters.
 _SCORED = 200
-# Characters of a text beside its rung.
+# A text on a ladder is cut to this number of characters.
 _ON_LADDER = 300
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from refladder.records import JudgeCheck
 
 LOG = logging.getLogger("refladder")
-# Flags in a sentence, but not those of a command line in it.
+# This finds flags in a sentence, and skips command lines between backquotes.
 _FLAGS = re.compile(r"`[^`]*`|--([a-z]+(?:-[a-z]+)*)")
 
 

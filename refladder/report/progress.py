@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from refladder.records import Progress
 
-# Seconds to the first line and between two lines, without a terminal.
+# Without a terminal, the first line comes after these seconds, and the next ones at this distance.
 FIRST_LINE = 8.0
 LINE_EVERY = 30.0
-# Seconds over which the bar's rate is measured: a batch of a slow model takes minutes.
+# The rate of a bar is measured over these seconds, since a batch of a slow model takes minutes.
 _PERIOD = 600.0
-# Number of units from which on the remaining time is given in that unit.
+# Remaining time is given in a unit from this number of units on.
 _TWO = 2
-# Number per second from which on the rate is a whole number.
+# The rate is a whole number from this number per second on.
 _FAST = 10
 
 
@@ -36,21 +36,23 @@ def progress(
     `watch` returns the prompts that are answered so far, and the tokens that models ran for them.
     """
     what = printable(what)
+    watched = watch or _nothing
     started = time.monotonic()
-    before = watch() if watch is not None else (0, None)
+    prompts_before, tokens_before = watched()
 
     def answered() -> int:
         """Count prompts since the start."""
-        return 0 if watch is None else watch()[0] - before[0]
+        return watched()[0] - prompts_before
 
     def work() -> str:
         """Count prompts and tokens since the start."""
-        prompts, tokens = watch() if watch is not None else (0, None)
-        parts = [plural(prompts - before[0], "prompt")] if prompts > before[0] else []
+        prompts, tokens = watched()
+        parts = []
+        if prompts > prompts_before:
+            parts.append(plural(prompts - prompts_before, "prompt"))
         if tokens is not None:
-            parts.append(
-                f"{(tokens - (before[1] or 0)) / max(time.monotonic() - started, 1e-9):,.0f} tokens/s"
-            )
+            seconds = max(time.monotonic() - started, 1e-9)
+            parts.append(f"{(tokens - (tokens_before or 0)) / seconds:,.0f} tokens/s")
         return ", ".join(parts)
 
     if not sys.stderr.isatty():
@@ -82,7 +84,8 @@ def progress(
         def render(self, task: Task) -> Text:
             speed = left = ""
             if task.speed:
-                speed = f"{task.speed:,.{0 if task.speed >= _FAST else 1}f}/s"
+                digits = 0 if task.speed >= _FAST else 1
+                speed = f"{task.speed:,.{digits}f}/s"
             if task.time_remaining:
                 left = _left(task.time_remaining)
             parts = [speed, work(), left, task.fields["note"]]
@@ -98,6 +101,10 @@ def progress(
             bars.update(bar, completed=done, total=total, note=printable(note))
 
         yield update
+
+
+def _nothing() -> tuple[int, None]:
+    return 0, None
 
 
 def _left(seconds: float) -> str:
@@ -127,7 +134,7 @@ class _Lines:
         self._answered = answered
         self._state: tuple[int, int | None, str] = (0, None, "")
         self._each = 0
-        # Units done, prompts and time when this total was first reported.
+        # These are the units done, the prompts and the time when this total was first reported.
         self._since = (0, 0, started)
 
     def __call__(self, done: int, total: int | None, note: str = "", each: int = 0, /) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from refladder.statistics.rate import Rate
 
-# Characters of a bar.
+# A bar has this number of characters.
 _WIDE = 20
 _LEGEND = (
     ("kept", "share of the rows that reach the cut-off"),

@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 from dataclasses import asdict
+from html import escape
 from pathlib import Path
 from string import Template
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,16 +24,16 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 DASH = "—"
-# The sign of intervals in a legend.
+# Legends explain intervals under this sign.
 INTERVALS = "[ ]"
-# Most columns of a LaTeX table that stays in one column of a page; a wider one spans all.
+# A LaTeX table with more columns spans all columns of a page.
 _COLUMN = 7
 _TEMPLATE = Path(__file__).with_name("templates") / "table.tex"
 
-# C1 controls, line ends of Unicode, all characters with the property Bidi_Control, half surrogate pairs.
+# These are C1 controls, line ends of Unicode, characters with the property Bidi_Control, and half surrogate pairs.
 _UNSAFE = r"\x7f-\x9f\u2028\u2029\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
 _CONTROL = re.compile(rf"[\x00-\x08\x0b-\x1f{_UNSAFE}]")
-# JSON escapes those below U+0020 itself.
+# The module json escapes the characters below U+0020.
 _JSON_CONTROL = re.compile(f"[{_UNSAFE}]")
 
 _LATEX = str.maketrans(
@@ -74,6 +75,13 @@ class PlainTable(NamedTuple):
     groups: tuple[tuple[str, int], ...] = ()
 
 
+def table_of(
+    caption: str, rows: Sequence[Mapping[str, str]], legend: tuple[tuple[str, str], ...]
+) -> PlainTable:
+    """Return the table of rows whose cells are under their heads."""
+    return PlainTable(caption, [*rows[0]], [[*row.values()] for row in rows], legend)
+
+
 def number(value: float | None, digits: int) -> str:
     """Format a number with this many decimals, or a dash."""
     # Adding 0 turns what rounds to -0 into 0.
@@ -94,10 +102,16 @@ def with_interval(
 def shared_legends(tables: Iterable[PlainTable]) -> list[PlainTable]:
     """Keep only the last of equal legends of consecutive tables."""
     shown = list(tables)
-    return [
-        table._replace(legend=()) if after is not None and after.legend == table.legend else table
-        for table, after in itertools.zip_longest(shown, shown[1:])
-    ]
+    for number, (table, after) in enumerate(itertools.pairwise(shown)):
+        if table.legend == after.legend:
+            shown[number] = table._replace(legend=())
+    return shown
+
+
+def html_terms(table: PlainTable) -> str:
+    """Write the terms and meanings of a legend as the items of a list in HTML."""
+    items = [f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend]
+    return "".join(items)
 
 
 def json_lines(records: Iterable[DataclassInstance]) -> str:
@@ -129,9 +143,11 @@ def markdown(tables: Iterable[PlainTable]) -> str:
 
     def text(table: PlainTable) -> str:
         rule = ["---", *["---:"] * (len(table.heads) - 1)]
-        legend = [f"- {term}: {meaning}" for term, meaning in table.legend]
         lines = [table.caption, "", line(table.heads), line(rule), *map(line, table.rows)]
-        return "\n".join([*lines, *([""] if legend else []), *legend]) + "\n"
+        if table.legend:
+            lines.append("")
+        lines += [f"- {term}: {meaning}" for term, meaning in table.legend]
+        return "\n".join(lines) + "\n"
 
     return "\n".join(map(text, shared_legends(tables)))
 
@@ -167,11 +183,11 @@ def latex(tables: Iterable[PlainTable], intervals: str = "full") -> str:
         return above + line(map(_latex_text, shown))
 
     def text(table: PlainTable) -> str:
-        terms = [line for line in table.legend if intervals != "none" or line[0] != INTERVALS]
-        legend = [
-            rf"  \textit{{{_latex_text(term)}}}: {_latex_text(meaning)}\par"
-            for term, meaning in terms
-        ]
+        legend = []
+        for term, meaning in table.legend:
+            if intervals != "none" or term != INTERVALS:
+                shown = rf"\textit{{{_latex_text(term)}}}: {_latex_text(meaning)}"
+                legend.append(rf"  {shown}\par")
         if legend:
             legend = [r"  \par\medskip\raggedright\footnotesize", *legend, ""]
         label = (table.label or table.caption.partition(":")[0]).lower()

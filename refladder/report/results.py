@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from refladder.report.rendering import printable, shared_legends
+from refladder.report.rendering import html_terms, printable, shared_legends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from refladder.report.rendering import PlainTable
 
-# Characters of a result as text.
+# A result as text is cut after this number of characters.
 LONGEST = 3900
-# Columns of its tables.
+# Its tables have this width in columns.
 WIDTH = 100
 # Cells hold bars and numbers that are aligned by their characters.
 _EVEN = "white-space:pre;font-family:monospace"
@@ -115,12 +115,10 @@ class ShownList(Shown, list[dict[str, Any]]):
 def _html(table: PlainTable) -> str:
     heads = _row("th", table.heads)
     rows = "".join(_row("td", row) for row in table.rows)
-    legend = "".join(
-        f"<dt>{escape(term)}</dt><dd>{escape(meaning)}</dd>" for term, meaning in table.legend
-    )
+    legend = f"<dl>{html_terms(table)}</dl>" if table.legend else ""
     return (
         f"<table><caption>{escape(table.caption)}</caption><thead>{heads}</thead>"
-        f"<tbody>{rows}</tbody></table>{f'<dl>{legend}</dl>' if legend else ''}"
+        f"<tbody>{rows}</tbody></table>{legend}"
     )
 
 

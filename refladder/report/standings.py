@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.arrays import known_numbers
 from refladder.report.rendering import DASH, PlainTable, number
 from refladder.statistics.shares import share_intervals
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 OVERALL = "overall"
 _WIN, _TIE, _LOSS, _UNPARSED = range(4)
-# Keys of the counts, and their heads.
+# The keys of the counts have these heads in tables.
 _COUNTS = {
     "wins": "wins",
     "ties": "ties",
@@ -101,15 +102,16 @@ def standings_of(
         for model in (trial.one, trial.other):
             cell = row_numbers[trial.row], models.index(model), criteria.index(trial.criterion)
             counts[*cell, _kind(trial, model)] += 1
-    failed = np.array([[(row, model) not in written for model in models] for row in rows])
+    failed = np.ones((len(rows), len(models)), dtype=np.bool_)
+    for row, model in written:
+        failed[row_numbers[row], models.index(model)] = False
     relative = np.ones(len(criteria))
     if weights is not None:
         relative = np.array(weights) * len(criteria) / sum(weights)
     if np.count_nonzero(relative) == 1:
         relative = np.sign(relative)
-    layers = [
-        (name, counts[:, :, layer], counts[:, :, layer]) for layer, name in enumerate(criteria)
-    ]
+    by_criterion = np.moveaxis(counts, 2, 0)
+    layers = list(zip(criteria, by_criterion, by_criterion, strict=True))
     if len(criteria) > 1:
         weighted = (counts * relative[:, None]).sum(axis=2)
         layers.append((OVERALL, counts[:, :, relative > 0].sum(axis=2), weighted))
@@ -118,17 +120,20 @@ def standings_of(
     for criterion, layer_counts, layer_weighted in layers:
         points = layer_weighted[..., _WIN] + layer_weighted[..., _TIE] / 2
         trials_by_row = layer_weighted[..., :_UNPARSED].sum(axis=2).astype(np.float64)
-        for line, row in enumerate(rows):
-            for column, model in enumerate(models):
-                at = (line, column)
-                standing = _standing(layer_counts[at], failed[at], points[at], trials_by_row[at])
-                by_row.append(replace(standing, row=row, model=model, criterion=criterion))
+        for (line, row), (column, model) in itertools.product(enumerate(rows), enumerate(models)):
+            at = (line, column)
+            standing = _standing(layer_counts[at], failed[at], points[at], trials_by_row[at])
+            by_row.append(replace(standing, row=row, model=model, criterion=criterion))
         intervals = share_intervals(points.T, trials_by_row.T)
         total = []
         for column, model in enumerate(models):
-            low, high = (None if math.isnan(end) else end for end in intervals[column].tolist())
-            values = (layer_counts, failed, points, trials_by_row)
-            standing = _standing(*(value[:, column].sum(axis=0) for value in values))
+            low, high = known_numbers(intervals[column])
+            standing = _standing(
+                layer_counts[:, column].sum(axis=0),
+                failed[:, column].sum(),
+                points[:, column].sum(),
+                trials_by_row[:, column].sum(),
+            )
             total.append(replace(standing, model=model, criterion=criterion, low=low, high=high))
         over_rows += sorted(total, key=lambda each: 1.0 if each.rate is None else -each.rate)
     return [*by_row, *over_rows]

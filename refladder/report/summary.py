@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.metered import PlannedCosts
-from refladder.errors import plural
+from refladder.errors import agreeing, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from refladder.backends.metered import SpentCosts
     from refladder.scoring.score_report import ScoreReport
 
-# Number of reasons that are shown, the most frequent first.
+# This number of reasons is shown, the most frequent first.
 _REASONS = 10
 
 
@@ -89,19 +89,18 @@ def beyond_lines(
         of_low = (of_below or {}).get(name)
         beyond = []
         if high:
-            beyond.append(
-                f"{_texts(high, of_high)} {'beats' if high == 1 else 'beat'} the top rung"
-            )
+            beats = agreeing(high, "beats", "beat")
+            beyond.append(f"{_texts(high, of_high)} {beats} the top rung")
         if low:
             texts = f"{low:,}" if high and of_high == of_low else _texts(low, of_low)
-            beyond.append(
-                f"{texts} {'falls' if low == 1 else 'fall'} below the lowest{'' if high else ' rung'}"
-            )
-        # Texts that do both, at least, where the same texts were judged at both ends.
+            falls = agreeing(low, "falls", "fall")
+            lowest = "the lowest" if high else "the lowest rung"
+            beyond.append(f"{texts} {falls} below {lowest}")
+        # At least this number of texts does both, if the same ones were judged at both ends.
         both = high + low - of_high if of_high is not None and of_high == of_low else 0
         meaning = "scores hardly distinguish such texts"
         if both > 0:
-            do = "text does" if both == 1 else "texts do"
+            do = agreeing(both, "text does", "texts do")
             meaning = (
                 f"at least {both:,} {do} both, so the answers of the judge contradict each other"
             )
@@ -112,7 +111,7 @@ def beyond_lines(
 
 def _texts(count: int, total: int | None) -> str:
     of_total = "" if total is None else f" of {total:,}"
-    return f"{count:,}{of_total} {'text' if (total or count) == 1 else 'texts'}"
+    return f"{count:,}{of_total} {agreeing(total or count, 'text', 'texts')}"
 
 
 def low_mass_lines(count: int, judgments: int) -> list[str]:

@@ -50,14 +50,14 @@ def fitted(table: PlainTable, width: int) -> list[Table]:
     _, narrow = _widths(table)
     if 2 + min(_widest(names), width // 3) + sum(narrow) > width:
         table = table._replace(rows=[[row[0], *map(_stacked, row[1:])] for row in table.rows])
-    longest_piece = _widest(piece for name in names for piece in _pieces(name))
+    longest_piece = _widest(_pieces(" ".join(names)))
     shortest = min(max(_NARROW, longest_piece), width // 3)
-    # The table has an edge on both sides.
+    # The edges of a table take one column on both sides.
     room = width - 2 - shortest
     whole, narrow = _widths(table)
     widths = whole if sum(whole) <= room else narrow
     parts = _split(widths, room, table.repeated)
-    used = max(sum(widths[column] for column in part) for part in parts)
+    used = max(_total(widths, part) for part in parts)
     label = max(_NARROW, min(_widest(names), shortest + room - used))
     tables = []
     for part in parts:
@@ -88,15 +88,19 @@ def _widths(table: PlainTable) -> tuple[list[int], list[int]]:
 def _split(widths: Sequence[int], room: int, repeated: int) -> list[list[int]]:
     """Split the columns of figures, by number, into parts whose widths add up to no more than the room."""
     last = list(range(len(widths) - repeated, len(widths)))
-    if sum(widths[column] for column in last) + max(widths, default=0) > room:
+    if _total(widths, last) + max(widths, default=0) > room:
         last = []
-    left = room - sum(widths[column] for column in last)
+    left = room - _total(widths, last)
     parts: list[list[int]] = [[]]
     for column in range(len(widths) - len(last)):
-        if parts[-1] and sum(widths[other] for other in parts[-1]) + widths[column] > left:
+        if parts[-1] and _total(widths, [*parts[-1], column]) > left:
             parts.append([])
         parts[-1].append(column)
     return [[*part, *last] for part in parts]
+
+
+def _total(widths: Sequence[int], columns: Iterable[int]) -> int:
+    return sum(widths[column] for column in columns)
 
 
 def _stacked(cell: str) -> str:
@@ -109,11 +113,11 @@ def _stacked(cell: str) -> str:
 
 
 def _widest(texts: Iterable[str]) -> int:
-    return max((cell_len(line) for text in texts for line in text.splitlines()), default=0)
+    return max(map(cell_len, "\n".join(texts).splitlines()), default=0)
 
 
 def _pieces(text: str) -> list[str]:
-    return [piece for word in text.split() for piece in _PIECE.findall(word)]
+    return _PIECE.findall(text)
 
 
 def _wrapped(text: str, width: int) -> str:
@@ -122,7 +126,7 @@ def _wrapped(text: str, width: int) -> str:
     for part in text.splitlines() or [""]:
         lines.append("")
         for word in part.split():
-            for piece_number, piece in enumerate(_PIECE.findall(word)):
+            for piece_number, piece in enumerate(_pieces(word)):
                 gap = " " if piece_number == 0 and lines[-1] else ""
                 joined = lines[-1] + gap + piece
                 if lines[-1] and _widest([joined]) > width:

@@ -170,41 +170,37 @@ class Asker:
         """Ask questions, whatever is stored; if the judge fails, the log keeps the judgments so far."""
         if not questions:
             return []
-        if self.backend.recorded is not None:
+        recorded = self.backend.recorded
+        if recorded is not None:
             outcomes: tuple[str, ...] = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
             outcomes = RATINGS if self.log.run.rates else outcomes
-            recorded = self.backend.recorded
             recipe = self.log.run.recipe.digest
-            return [
-                judgment_of(
-                    question, recipe, outcomes, recorded.get(question.comparison, NOT_RECORDED)
-                )
-                for question in questions
-            ]
+            answers = []
+            for question in questions:
+                reading = recorded.get(question.comparison, NOT_RECORDED)
+                answers.append(judgment_of(question, recipe, outcomes, reading))
+            return answers
         # The questions of one context are next to each other, so that a backend can share what they begin with.
         order = sorted(range(len(questions)), key=lambda position: questions[position].context.id)
         prompts = [prompt for position in order for prompt in self.prompts(questions[position])]
         count = len(prompts) // len(questions)
         readings: dict[int, LabelReading] = {}
-        answers, sampling = self.log.run.sampled, self.log.run.recipe.sampling
-        reader = (
-            self.backend
-            if sampling is None
-            else Sampled(self.backend, answers=answers, sampling=sampling)
-        )
+        sampling = self.log.run.recipe.sampling
+        reader = self.backend
+        if sampling is not None:
+            reader = Sampled(self.backend, answers=self.log.run.sampled, sampling=sampling)
 
         def judgments() -> dict[int, Judgment]:
             found = {}
             for number, position in enumerate(order):
                 rows = range(number * count, (number + 1) * count)
                 if readings.keys() >= set(rows):
-                    found[position] = self._judgment(
-                        questions[position], [readings[row] for row in rows]
-                    )
+                    of_question = [readings[row] for row in rows]
+                    found[position] = self._judgment(questions[position], of_question)
             return found
 
         try:
-            # What was read before a failure stays.
+            # Readings that came before a failure are kept.
             readings.update(reader.read_labels_each(prompts, list(self.template.labels.values())))
         except (BackendError, KeyboardInterrupt):
             self.log.keep(list(judgments().values()))
@@ -255,11 +251,13 @@ def _from_rewards(readings: Sequence[LabelReading]) -> LabelReading:
     Source: Bradley and Terry 1952; arXiv 2507.01352, equation 1.
     """
     cut = any(reading.cut for reading in readings)
-    rewards = [reward_of(reading.logprobs) for reading in readings if reading.logprobs is not None]
-    if len(rewards) < len(readings):
-        return replace(next(reading for reading in readings if reading.logprobs is None), cut=cut)
-    note = next((reading.note for reading in readings if reading.note), None)
-    return reward_reading(rewards[0] - rewards[1], note=note, cut=cut)
+    rewards, note = [], None
+    for reading in readings:
+        if reading.logprobs is None:
+            return replace(reading, cut=cut)
+        rewards.append(reward_of(reading.logprobs))
+        note = note or reading.note
+    return reward_reading(rewards[0] - rewards[1], note=note or None, cut=cut)
 
 
 def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> LabelReading:
@@ -268,21 +266,17 @@ def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> 
     The log-probability of an outcome is log p(yes | its question), with p(yes) + p(no) = 1; the rule's softmax then
     weighs the three against each other. The mass is the lowest of the three readings.
     """
+    yes, no = answers.index(YES), answers.index(NO)
+    cut = any(reading.cut for reading in readings)
+    logprobs, mass, note = [], 1.0, None
     for reading in readings:
         if reading.logprobs is None:
-            return replace(reading, cut=any(other.cut for other in readings))
-    yes, no = answers.index(YES), answers.index(NO)
-    logprobs = tuple(
-        float(-np.logaddexp(0.0, reading.logprobs[no] - reading.logprobs[yes]))
-        for reading in readings
-        if reading.logprobs is not None
-    )
-    return LabelReading(
-        logprobs=logprobs,
-        mass=min(1.0 if reading.mass is None else reading.mass for reading in readings),
-        note=next((reading.note for reading in readings if reading.note), None),
-        cut=any(reading.cut for reading in readings),
-    )
+            return replace(reading, cut=cut)
+        logprobs.append(float(-np.logaddexp(0.0, reading.logprobs[no] - reading.logprobs[yes])))
+        if reading.mass is not None:
+            mass = min(mass, reading.mass)
+        note = note or reading.note
+    return LabelReading(logprobs=tuple(logprobs), mass=mass, note=note or None, cut=cut)
 
 
 def judgment_of(
@@ -299,6 +293,8 @@ def judgment_of(
     note = reading.reason or reading.note
     if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
         logprobs, note = None, f"the judge gave {wrong}"
+    if logprobs is None:
+        mass, note = None, note or "unparsed"
     comparison = question.comparison
     kind = NotJudged if isinstance(reading, NotAsked) else Judgment
     return kind(
@@ -308,10 +304,10 @@ def judgment_of(
         against=comparison.against or None,
         outcomes=outcomes,
         logprobs=logprobs,
-        mass=None if logprobs is None else mass,
+        mass=mass,
         key=question.key,
         recipe=recipe,
-        note=(note or "unparsed") if logprobs is None else note,
+        note=note,
         cut=reading.cut,
     )
 

@@ -59,7 +59,9 @@ def expected_grade(judgment: Judgment) -> float | None:
     Source: arXiv 2303.16634, equation 1.
     """
     shares = _shares(judgment)
-    return math.fsum(grade * share for grade, share in shares.items()) if shares else None
+    if not shares:
+        return None
+    return math.fsum(grade * share for grade, share in shares.items())
 
 
 def on_scale(grade: float, grades: int, scale: tuple[float, float]) -> float:

@@ -55,20 +55,17 @@ def prove(
     mode = scorer.mode.of_check(scorer.ladders)
     template = scorer.template_of(mode)
     run = mode.run(scorer.judge, template, scorer.run.recipe.sampling)
-    drawn = {
-        each.name: drawn_questions(scorer.ladders, each, mode, scorer.dimensions)
-        for each in scorer.dimensions
-    }
-    files = {name: _file(folder, run, groups) for name, groups in drawn.items()}
-    known = {
-        name: read_record(JudgeCheck, path)
-        for name, path in files.items()
-        if path and path.exists()
-    }
-    # Answers that could not be read are read again.
-    new = {
-        name: groups for name, groups in drawn.items() if name not in known or known[name].unparsed
-    }
+    drawn, files, known, new = {}, {}, {}, {}
+    for dimension in scorer.dimensions:
+        name = dimension.name
+        groups = drawn_questions(scorer.ladders, dimension, mode, scorer.dimensions)
+        path = _file(folder, run, groups)
+        if path and path.exists():
+            known[name] = read_record(JudgeCheck, path)
+        # Answers that could not be read are read again.
+        if name not in known or known[name].unparsed:
+            new[name] = groups
+        drawn[name], files[name] = groups, path
     if ask and new:
         if progress is not None:
             groups = list(itertools.chain(*new.values()))
@@ -83,19 +80,26 @@ def prove(
     scorer.notes = check_notes(checks)
     refused = _failed(checks)[0]
     if refused and not scorer.any_judge:
-        advice = "`refladder certify` shows whether the judge or the ladders are at fault, and "
-        if scorer.judge.fingerprint.startswith("builtin/"):
-            advice = f"builtin counts words and reads no meaning, so name a judge model with {option('judge')}; "
-        remedy = f"{advice}{option('any-judge')} scores anyway"
         old = [files[check.dimension] for check in refused if check.dimension not in new]
-        if len(old) == 1:
-            remedy += f"; delete the stored result {old[0]} to ask again"
-        elif old:
-            remedy += f"; delete the stored results ({len(old)}) in {folder} to ask again"
+        fingerprint = scorer.judge.fingerprint
         raise JudgeRefusedError(
-            f"{scorer.judge.fingerprint} is {_UNSHOWN} ({_counts(refused)}): {remedy}"
+            f"{fingerprint} is {_UNSHOWN} ({_counts(refused)}): {_remedy(fingerprint, old)}"
         )
     return checks
+
+
+def _remedy(fingerprint: str, stored: Sequence[Path | None]) -> str:
+    """Return the next steps after the refusal of a judge, of which some checks were stored before."""
+    advice = "`refladder certify` shows whether the judge or the ladders are at fault, and "
+    if fingerprint.startswith("builtin/"):
+        advice = f"builtin counts words and reads no meaning, so name a judge model with {option('judge')}; "
+    remedy = f"{advice}{option('any-judge')} scores anyway"
+    if len(stored) == 1:
+        remedy += f"; delete the stored result {stored[0]} to ask again"
+    elif stored and stored[0]:
+        folder = stored[0].parent
+        remedy += f"; delete the stored results ({len(stored)}) in {folder} to ask again"
+    return remedy
 
 
 def drawn_questions(
@@ -124,18 +128,15 @@ def judge_checks(
         drawn = {each.name: drawn_questions(ladders, each, mode) for each in ladders.dimensions}
     asked = sorted(itertools.chain(*drawn.values()), key=lambda group: group[0].context.id)
     answered = mode.ask(replace(asker, least_mass=0), asked)
-    judgments = {
-        question.comparison: judgment
-        for question, judgment in zip(itertools.chain(*asked), answered, strict=True)
-    }
+    judgments = {}
+    for question, judgment in zip(itertools.chain(*asked), answered, strict=True):
+        judgments[question.comparison] = judgment
     if isinstance(asker.backend, DryRunBackend):
         return []
     checks = []
     for name, groups in drawn.items():
-        questions = itertools.chain(*groups)
-        answers = mode.check_answers(
-            [judgments[question.comparison] for question in questions], ladders.rungs
-        )
+        of_dimension = [judgments[question.comparison] for question in itertools.chain(*groups)]
+        answers = mode.check_answers(of_dimension, ladders.rungs)
         parsed = [ladder[~np.isnan(ladder)] for ladder in answers]
         means = [ladder.mean() for ladder in parsed if len(ladder)]
         right = float(np.sum(means))
@@ -188,10 +189,10 @@ def checks_json(checks: Sequence[JudgeCheck]) -> dict[str, object]:
 def check_notes(checks: Sequence[JudgeCheck]) -> dict[str, str]:
     """Return the note of scored rows by dimension, for dimensions on which the judge is not better than chance."""
     failed, too_few, _ = _failed(checks)
-    return {
-        check.dimension: f"the judge is {_UNSHOWN} ({_counts([check])})"
-        for check in [*failed, *too_few]
-    }
+    notes = {}
+    for check in [*failed, *too_few]:
+        notes[check.dimension] = f"the judge is {_UNSHOWN} ({_counts([check])})"
+    return notes
 
 
 def _failed(
@@ -272,7 +273,7 @@ def missing_line(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> str:
     if not scorer.ladders.ladders:
         return ""
     known = {check.dimension for check in checks}
-    missing = ", ".join(
-        dimension.name for dimension in scorer.dimensions if dimension.name not in known
-    )
-    return missing and f"judge check: not made yet on {missing}; scoring a table makes it"
+    missing = [each.name for each in scorer.dimensions if each.name not in known]
+    if not missing:
+        return ""
+    return f"judge check: not made yet on {', '.join(missing)}; scoring a table makes it"

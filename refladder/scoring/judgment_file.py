@@ -89,10 +89,10 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
         )
     run = from_line(Run, first[1], f"{path}:1")
 
+    located_lines = ((f"{path}:{number}", line) for number, line in lines)
+
     def located() -> Iterator[tuple[str, Judgment]]:
-        while chunk := [
-            (f"{path}:{number}", line) for number, line in itertools.islice(lines, _CHUNK)
-        ]:
+        while chunk := list(itertools.islice(located_lines, _CHUNK)):
             for (where, _), judgment in zip(chunk, from_lines(Judgment, chunk), strict=True):
                 yield where, _possible(run, where, judgment)
 
@@ -150,10 +150,12 @@ def check_outcomes(
         return
     outcomes = set(judgment.outcomes)
     if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
+        shown = ", ".join(allowed)
+        if allowed is _GRADES:
+            shown = ", ".join(("1", "2", "...", *_GRADES[-2:]))
         raise DataError(
-            f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between "
-            f"{', '.join(('1', '2', '...', *_GRADES[-2:]) if allowed is _GRADES else allowed)}; correct "
-            "the line, or delete the file"
+            f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between {shown}; "
+            "correct the line, or delete the file"
         )
 
 
@@ -162,7 +164,7 @@ def _judgment(run: Run, where: str, line: str) -> Judgment:
 
 
 def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
-    """Check that label probabilities add to 1 at most; those of yes/no questions are of three questions."""
+    """Check that label probabilities add to 1 at most; yes/no questions are three, each with a sum of its own."""
     apart = any(_YES_NO in prompt for prompt in run.recipe.prompts)
     if wrong := impossible(judgment.logprobs or (), judgment.mass, apart=apart):
         raise DataError(f"{where}: {wrong}; correct the line, or delete the file")
@@ -184,11 +186,10 @@ class JudgmentLog:
         known: Iterable[Judgment] = (),
     ) -> None:
         self.run = run
-        self._known = {
-            (judgment.key, judgment.comparison): judgment
-            for judgment in known
-            if judgment.recipe == run.recipe.digest
-        }
+        self._known: dict[tuple[str, Comparison], Judgment] = {}
+        for judgment in known:
+            if judgment.recipe == run.recipe.digest:
+                self._known[judgment.key, judgment.comparison] = judgment
         self.reused = 0
         self._path = path
         self._read_only = read_only
@@ -216,10 +217,11 @@ class JudgmentLog:
         if not read_only:
             self._lock.enter_context(locked(path))
         try:
-            for where, line in read_appended(_early_path(path)) if self._open(path) else ():
-                judgment = _judgment(run, where, line)
-                if judgment.recipe == run.recipe.digest:
-                    self._early[judgment.key, judgment.comparison] = judgment
+            if self._open(path):
+                for where, line in read_appended(_early_path(path)):
+                    judgment = _judgment(run, where, line)
+                    if judgment.recipe == run.recipe.digest:
+                        self._early[judgment.key, judgment.comparison] = judgment
         except BaseException:
             self.close()
             raise
@@ -309,7 +311,7 @@ class JudgmentLog:
         return where, appended_text(line, where).rstrip("\n")
 
     def unanswered(self, questions: Sequence[Question], *, free: bool = False) -> list[Question]:
-        """Return those of the next questions, in the canonical order, that have no stored judgment.
+        """Return the questions, of the next ones in the canonical order, that have no stored judgment.
 
         Answers that could not be read are asked for again, once a run; where this is `free`, also missing ones, and
         those that were read in part. Their judgments go to `append`, in this order and in any number of parts. Then
@@ -317,26 +319,20 @@ class JudgmentLog:
         """
         stored = self._next(questions)
         self._batch = []
-        for kept, question in itertools.zip_longest(stored, questions):
+        self._waiting = deque()
+        for position, (kept, question) in enumerate(itertools.zip_longest(stored, questions)):
             place = question.key, question.comparison
             known = self._known.get(place)
             other = known or self._early.get(place)
+            judgment = kept or other
             if kept is not None and other is not None and (known or _is_better(other, kept)):
+                judgment = other
                 if other != kept:
                     self._better[place] = other
-                self._batch.append(other)
-            else:
-                self._batch.append(kept or other)
+            self._batch.append(judgment)
+            if judgment is None or (known is None and _is_read_again(judgment, free=free)):
+                self._waiting.append(position)
         self._placed = self._in_file = len(stored)
-        self._waiting = deque(
-            position
-            for position, judgment in enumerate(self._batch)
-            if judgment is None
-            or (
-                (judgment.key, judgment.comparison) not in self._known
-                and _is_read_again(judgment, free=free)
-            )
-        )
         self.reused += len(questions) - len(self._waiting)
         return [questions[position] for position in self._waiting]
 
@@ -363,11 +359,8 @@ class JudgmentLog:
         """Return the judgment of each of the questions that `unanswered` was given."""
         # Place what an unfinished batch left behind the last new judgment.
         self.append([])
-        return [
-            judgment
-            for _, judgment in zip(questions, self._batch, strict=True)
-            if judgment is not None
-        ]
+        answered = zip(questions, self._batch, strict=True)
+        return [judgment for _, judgment in answered if judgment is not None]
 
     def keep(self, judgments: Sequence[Judgment]) -> None:
         """Keep judgments of a batch that was not finished, in any order; `append` puts them in their places later."""
@@ -421,10 +414,8 @@ class JudgmentLog:
             )
         # What a dry run did not ask is not stored.
         if self._path is not None and not self._read_only and judgments:
-            append_records(
-                self._path,
-                [judgment for judgment in judgments if not isinstance(judgment, NotJudged)],
-            )
+            asked = [judgment for judgment in judgments if not isinstance(judgment, NotJudged)]
+            append_records(self._path, asked)
 
 
 class JudgmentIndex(JudgmentLog):
@@ -511,10 +502,12 @@ def _changed(
 
 
 def _next_step(path: Path | None) -> str:
-    out = str(path).removesuffix(".judgments.jsonl")
-    both = f"{out} and " if out != str(path) and Path(out).exists() else ""
+    files = f"{path}"
+    out = files.removesuffix(".judgments.jsonl")
+    if out != files and Path(out).exists():
+        files = f"{out} and {path}"
     others = f"{option('out')}, {option('judgments')} or {option('work')}"
-    return f"name another file or folder ({others}), or delete {both}{path}"
+    return f"name another file or folder ({others}), or delete {files}"
 
 
 def _share_read(judgment: Judgment) -> float:

@@ -31,7 +31,7 @@ _SEED = 0
 
 
 def rung_id(level: int, anchor: str = "") -> str:
-    """Return the id of a rung in comparisons and judgments; `anchor` is that of its ladder in a shared set."""
+    """Return the id of a rung in comparisons and judgments; in a shared set, `anchor` names its ladder."""
     return f"{RUNG}{level}@{anchor}" if anchor else f"{RUNG}{level}"
 
 
@@ -47,13 +47,13 @@ def anchors_compared(anchors: Sequence[str]) -> list[tuple[str, str]]:
     Of up to 3 anchors these are all pairs in both directions. Of more, a comparison of all pairs would take most of the
     requests and show little more.
     """
-    number = len(anchors)
-    return [
-        (anchor, anchors[(place + step) % number])
-        for place, anchor in enumerate(anchors)
-        for step in (1, 2)
-        if step % number
-    ]
+    pairs = []
+    for place, anchor in enumerate(anchors):
+        for step in (1, 2):
+            other = anchors[(place + step) % len(anchors)]
+            if other != anchor:
+                pairs.append((anchor, other))
+    return pairs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class Side(NamedTuple):
 def comparison_of(
     context: Context, dimension: Dimension, target: Side, reference: Side
 ) -> Question:
-    """Ask whether one text is better than another; `context` is that of both, or in a shared set of a row."""
+    """Ask whether one text is better than another; both have `context`, which in a shared set is that of a row."""
     texts = {"target": target.text, "reference": reference.text}
     if target.context is not None and reference.context is not None:
         # These replace the one context of a question.
@@ -175,11 +175,10 @@ def ladder_questions(
 
 def drawn_ladders(ladders: LadderSet, dimension: Dimension) -> list[tuple[Context, Ladder]]:
     """Draw the ladders of a dimension that the judge check asks about, with their contexts, by a fixed seed."""
-    able = [
-        (ladders.contexts[context_id], ladder)
-        for (context_id, name), ladder in ladders.ladders.items()
-        if name == dimension.name and context_id in ladders.contexts
-    ]
+    able = []
+    for (context_id, name), ladder in ladders.ladders.items():
+        if name == dimension.name and context_id in ladders.contexts:
+            able.append((ladders.contexts[context_id], ladder))
     chosen = np.random.default_rng(_SEED).permutation(len(able))[:MOST_CHECKED].tolist()
     return [able[number] for number in sorted(chosen)]
 

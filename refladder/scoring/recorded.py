@@ -18,7 +18,6 @@ parsed. Other columns are ignored. A judgments file of refladder holds the same 
 from __future__ import annotations
 
 import functools
-import math
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -30,7 +29,6 @@ from refladder.files.tables import read_rows, source_name
 from refladder.loaders.fields import missing_column, name_of, number_of, row_id, value_of
 from refladder.parsing import parse_json
 from refladder.records import (
-    IMPOSSIBLE,
     LOSS,
     OUTCOMES,
     RATINGS,
@@ -42,6 +40,7 @@ from refladder.records import (
     LabelReading,
     Run,
     digest_of,
+    log_of,
     scale_of,
 )
 from refladder.scoring.judgment_file import check_outcomes, read_judgments
@@ -62,7 +61,7 @@ if TYPE_CHECKING:
 LADDER, PAIRS, RATED = "ladder", "pairs", "ratings"
 # The mode of recorded ratings.
 _MODE_OF_RATINGS = "rating:stated"
-# A method that asks no judge goes with every kind.
+# A method that asks no judge accepts every kind.
 ANY = "any"
 # Probabilities written with few digits may add to a little more than 1.
 SLACK = 1e-6
@@ -70,7 +69,7 @@ EMPTY = "no judgment in the recorded row"
 _SWAPPED = {"true": True, "1": True, "false": False, "0": False, "": False}
 _TEXTS = {LADDER: "outputs against rungs", PAIRS: "pairs of outputs", RATED: "single texts"}
 _WORDS = {LADDER: "rungs", PAIRS: "pairs", RATED: "single texts"}
-# Names in a message.
+# Most names in a message.
 _SHOWN = 5
 
 
@@ -105,23 +104,21 @@ class Recorded(Backend):
 
     @cached_property
     def _digest(self) -> str:
-        lines = sorted(
-            repr((key.context_id, key.dimension, key.subject, key.against, reading.logprobs))
-            for key, reading in self.recorded.items()
-        )
-        return digest_of("\n".join(lines), size=6)
+        lines = []
+        for key, reading in self.recorded.items():
+            fields = key.context_id, key.dimension, key.subject, key.against, reading.logprobs
+            lines.append(repr(fields))
+        return digest_of("\n".join(sorted(lines)), size=6)
 
     @property
     def notice(self) -> str:
         """Say how many judgments the file holds."""
         texts = _TEXTS[self.kind]
         swapped = sum(key.subject.startswith(RUNG) and key.against != "" for key in self.recorded)
-        words = (
-            f" ({swapped:,} in the swapped order, which {option('both-orders')} uses)"
-            if swapped
-            else ""
-        )
-        return f"{self.path}: {plural(len(self.recorded), 'recorded judgment')} of {texts}{words}; no model is asked"
+        words = f"{self.path}: {plural(len(self.recorded), 'recorded judgment')} of {texts}"
+        if swapped:
+            words += f" ({swapped:,} in the swapped order, which {option('both-orders')} uses)"
+        return f"{words}; no model is asked"
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Refuse: there is no model that writes."""
@@ -140,17 +137,11 @@ class Recorded(Backend):
 
     def on(self, dimensions: Collection[str]) -> Recorded:
         """Return the judgments of these dimensions alone, for data that was read without the others."""
-        readings = {
-            key: reading for key, reading in self.recorded.items() if key.dimension in dimensions
-        }
-        return Recorded(
-            self.path,
-            self.kind,
-            readings,
-            {key: self._places[key] for key in readings},
-            self._sets,
-            mode=self.mode,
-        )
+        readings, places = {}, {}
+        for key, reading in self.recorded.items():
+            if key.dimension in dimensions:
+                readings[key], places[key] = reading, self._places[key]
+        return Recorded(self.path, self.kind, readings, places, self._sets, mode=self.mode)
 
     def outputs(self) -> dict[tuple[str, str], str]:
         """Return the outputs of the judgments, as (context id, output id), with the path:line of the first one on each."""
@@ -300,12 +291,13 @@ def _judged_in(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
 
 def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
     run, judgments = read_judgments(path)
-    kind = LADDER if run.rungs else PAIRS
-    outcomes: tuple[str, ...] = OUTCOMES if run.rungs else (WIN, LOSS)
+    kind = PAIRS
+    outcomes: tuple[str, ...] = (WIN, LOSS)
+    if run.rungs:
+        kind, outcomes = LADDER, OUTCOMES
+        sets[f"{path}:1"] = run.ladders
     if run.rates:
         kind, outcomes = RATED, RATINGS
-    if run.rungs:
-        sets[f"{path}:1"] = run.ladders
 
     def judged() -> Iterator[Judged]:
         for place, judgment in judgments:
@@ -318,12 +310,11 @@ def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator
                     "`refladder score`, or those of a method over pairs"
                 )
             logprobs = judgment.logprobs_of(outcomes)
+            reason, note = None, judgment.note
+            if logprobs is None:
+                reason, note = note or EMPTY, None
             reading = LabelReading(
-                logprobs=logprobs,
-                mass=judgment.mass,
-                reason=(judgment.note or EMPTY) if logprobs is None else None,
-                cut=judgment.cut,
-                note=None if logprobs is None else judgment.note,
+                logprobs=logprobs, mass=judgment.mass, reason=reason, cut=judgment.cut, note=note
             )
             yield place, judgment.comparison, reading
 
@@ -367,33 +358,38 @@ def _verdict_columns(row: Row, kind: str) -> tuple[str, ...]:
 
 
 def _rung_comparison(row: Row) -> Comparison:
-    level = number_of(row, "rung")
-    if level < 1 or not level.is_integer():
-        raise DataError(
-            f"{row.where}: rung {row.fields['rung']!r}; a rung is a whole number, 1 for the worst"
-        )
-    anchor = _if_any(row, "anchor")
-    ids = _output(row, "output"), rung_id(int(level), anchor)
+    anchor, rung = _rung(row)
+    output = _output(row, "output")
     value = row.fields.get("swapped")
     swapped = _SWAPPED.get("" if value is None else str(value).strip().lower())
     if swapped is None:
         raise DataError(f"{row.where}: swapped {value!r:.60}; it must be true or false")
-    return _comparison(row, *(ids[::-1] if swapped else ids), anchor=anchor)
+    if swapped:
+        return _comparison(row, rung, output, anchor=anchor)
+    return _comparison(row, output, rung, anchor=anchor)
+
+
+def _rung(row: Row) -> tuple[str, str]:
+    """Return the anchor of the rung that a row names, empty for none, and the id of the rung."""
+    level = number_of(row, "rung")
+    anchor = _if_any(row, "anchor")
+    if level < 1 or not level.is_integer():
+        raise DataError(
+            f"{row.where}: rung {row.fields['rung']!r}; a rung is a whole number, 1 for the worst"
+        )
+    return anchor, rung_id(int(level), anchor)
 
 
 def _rating(row: Row) -> Comparison:
     """Return what a row rates: an output, or a rung if it names none."""
     if _if_any(row, "output"):
         return _comparison(row, _output(row, "output"), "")
-    level = number_of(row, "rung")
-    anchor = _if_any(row, "anchor")
-    if level < 1 or not level.is_integer():
-        raise DataError(
-            f"{row.where}: rung {row.fields['rung']!r}; a rung is a whole number, 1 for the worst"
-        )
-    comparison = _comparison(row, rung_id(int(level), anchor), "", anchor=anchor)
-    # The context of a rung is its anchor.
-    return replace(comparison, context_id=anchor) if anchor else comparison
+    anchor, rung = _rung(row)
+    comparison = _comparison(row, rung, "", anchor=anchor)
+    if anchor:
+        # The context of a rung is its anchor.
+        comparison = replace(comparison, context_id=anchor)
+    return comparison
 
 
 def _pair_comparison(row: Row) -> Comparison:
@@ -450,9 +446,8 @@ def _reading(row: Row, columns: tuple[str, ...], comparison: Comparison) -> Labe
             return _certain(probability)
     probabilities = [number_of(row, column) for column in columns]
     if min(probabilities) < 0 or not 0 < sum(probabilities) <= 1 + SLACK:
-        shown = ", ".join(
-            f"{column} {value:g}" for column, value in zip(columns, probabilities, strict=True)
-        )
+        cells = zip(columns, probabilities, strict=True)
+        shown = ", ".join(f"{column} {value:g}" for column, value in cells)
         raise DataError(
             f"{row.where}: {shown}; probabilities are 0 or more and add to more than 0 and at most 1"
         )
@@ -464,8 +459,9 @@ def _rated(row: Row) -> LabelReading:
     given = row.fields["percent"]
     if isinstance(given, str):
         given = parse_json(given, f"{row.where}: percent")
-    numbers = [each for each in given if _is_number(each)] if isinstance(given, list) else []
-    if len(numbers) != len(RATINGS) or len(given) != len(RATINGS) or min(numbers) < 0:
+    listed = given if isinstance(given, list) else []
+    numbers = [each for each in listed if _is_number(each)]
+    if not len(listed) == len(numbers) == len(RATINGS) or min(numbers) < 0:
         raise DataError(
             f"{row.where}: percent {row.fields['percent']!r:.60}; it must be a list of {len(RATINGS)} numbers of 0 or "
             "more, the percentages of the ratings 1 to 5"
@@ -476,7 +472,7 @@ def _rated(row: Row) -> LabelReading:
             f"{row.where}: the numbers of percent add to {sum(numbers):g}, and percentages add to 100; correct the row, "
             "or leave the cell empty"
         )
-    return LabelReading(logprobs=tuple(map(_log, shares)), mass=None)
+    return LabelReading(logprobs=tuple(map(log_of, shares)), mass=None)
 
 
 def _is_number(value: object) -> bool:
@@ -505,20 +501,17 @@ def _winner(row: Row, comparison: Comparison) -> float:
 @functools.cache
 def _certain(probability: float) -> LabelReading:
     """Return the reading of a pair whose first text is better with this probability; equal ones share one object."""
-    return LabelReading(logprobs=(_log(probability), _log(1 - probability)), mass=None)
+    return LabelReading(logprobs=(log_of(probability), log_of(1 - probability)), mass=None)
 
 
 def _seen_from(
     comparison: Comparison, probabilities: Sequence[float], *, mass: float | None
 ) -> LabelReading:
     """Return the reading of a comparison with a rung, from the output's probabilities of win, loss and tie."""
-    win, loss, tie = map(_log, probabilities)
-    swapped = comparison.subject.startswith(RUNG)
-    return LabelReading(logprobs=(loss, win, tie) if swapped else (win, loss, tie), mass=mass)
-
-
-def _log(probability: float) -> float:
-    return math.log(probability) if probability > 0 else IMPOSSIBLE
+    win, loss, tie = map(log_of, probabilities)
+    if comparison.subject.startswith(RUNG):
+        win, loss = loss, win
+    return LabelReading(logprobs=(win, loss, tie), mass=mass)
 
 
 _COMPARISONS = {LADDER: _rung_comparison, PAIRS: _pair_comparison, RATED: _rating}

@@ -77,9 +77,8 @@ class RungScale:
 
 def rung_scale(ratings: Sequence[Sequence[float]]) -> RungScale:
     """Return the scale of the ratings of each level, from the worst."""
-    return RungScale(
-        tuple(round(sum(each) / len(each), _DIGITS) if each else None for each in ratings)
-    )
+    means = [round(sum(each) / len(each), _DIGITS) if each else None for each in ratings]
+    return RungScale(tuple(means))
 
 
 def _mean(pool: Sequence[tuple[float, int]]) -> tuple[float, float]:

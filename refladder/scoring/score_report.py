@@ -69,13 +69,13 @@ class ScoreReport:
     @property
     def order_spread(self) -> dict[str, float]:
         """Return the standard deviation of the score between orders by dimension: the root mean square over texts."""
-        return {
-            name: math.sqrt(total / self.order_texts[name])
-            for name, total in self.order_variance.items()
-        }
+        spread = {}
+        for name, total in self.order_variance.items():
+            spread[name] = math.sqrt(total / self.order_texts[name])
+        return spread
 
     def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
-        """Add rows, and those of their scores that are missing, by dimension and by reason."""
+        """Add rows, and count their missing scores by dimension and by reason."""
         self.rows += len(rows)
         for scores in rows:
             self.scored += all(score.value is not None for score in scores)

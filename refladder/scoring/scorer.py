@@ -100,7 +100,7 @@ class Verdicts:
         self._rule = rule_named(scale.rule)
 
     def count(self, judgments: Sequence[Judgment]) -> None:
-        """Add judgments to `report`: those of whole texts, in the canonical order."""
+        """Add the judgments of whole texts to `report`, in the canonical order."""
         report = self.report
         report.judgments += len(judgments)
         report.unparsed += sum(judgment.logprobs is None for judgment in judgments)
@@ -114,14 +114,15 @@ class Verdicts:
         report.judgments += len(judgments)
         report.unparsed += sum(judgment.logprobs is None for judgment in judgments)
         self._scales = self._mode.rung_scales(self.run, judgments)
-        report.rung_ratings = {name: list(scale.means) for name, scale in self._scales.items()}
-        usable = {name: scale for name, scale in self._scales.items() if scale.is_usable}
-        report.no_grade = {
-            name: scale.problem for name, scale in self._scales.items() if not scale.is_usable
-        }
+        usable = {}
+        for name, scale in self._scales.items():
+            report.rung_ratings[name] = list(scale.means)
+            if scale.is_usable:
+                usable[name] = scale.means
+            else:
+                report.no_grade[name] = scale.problem
         if usable:
-            means = json.dumps({name: scale.means for name, scale in usable.items()})
-            report.signature += f"|rungs:{digest_of(means, size=6)}"
+            report.signature += f"|rungs:{digest_of(json.dumps(usable), size=6)}"
 
     def scores(
         self,
@@ -145,37 +146,31 @@ class Verdicts:
             rows, numbers = np.array(blocks).T
             masses[rows, numbers] = least_masses(judgments, each)
         by_dimension = []
-        for number, (dimension, fields) in enumerate(
-            zip(
-                run.dimensions,
-                mode.numbers(run, rule, len(ids), judgments, blocks, scales=self._scales),
-                strict=True,
-            )
-        ):
+        numbers_of = mode.numbers(run, rule, len(ids), judgments, blocks, scales=self._scales)
+        for number, (dimension, fields) in enumerate(zip(run.dimensions, numbers_of, strict=True)):
             without = self.report.no_grade.get(dimension.name)
             note = without and f"no grade: {without}"
             fields["mass"] = masses[:, number]
             cells = zip(*map(_known, fields.values()), strict=True)
-            by_dimension.append(
-                [
-                    Score(
-                        output_id=ids[row],
-                        dimension=dimension.name,
-                        reason=reasons.get((row, number), note),
-                        signature=self.report.signature,
-                        interval=intervals.get((row, number)),
-                        **dict(zip(fields, of_row, strict=True)),
-                    )
-                    for row, of_row in enumerate(cells)
-                ]
-            )
+            of_dimension = []
+            for row, of_row in enumerate(cells):
+                score = Score(
+                    output_id=ids[row],
+                    dimension=dimension.name,
+                    reason=reasons.get((row, number), note),
+                    signature=self.report.signature,
+                    interval=intervals.get((row, number)),
+                    **dict(zip(fields, of_row, strict=True)),
+                )
+                of_dimension.append(score)
+            by_dimension.append(of_dimension)
         scores = list(zip(*by_dimension, strict=True))
         self.report.count_rows(scores)
         return scores
 
 
 class Judged(NamedTuple):
-    """Items with their judgments: those of one block after another, each of an item and a dimension, by number.
+    """Items with their judgments, block after block; a block is an item and a dimension, by number.
 
     `reasons` say why other items and dimensions have no block.
     """
@@ -237,11 +232,10 @@ class LadderScorer:
         recorded = judge_backend.recorded
         if recorded is not None:
             # A file may hold ratings of some rungs, or of none.
-            self._rungs = [
-                group
-                for group in self._rungs or ()
-                if any(question.comparison in recorded for question in group)
-            ]
+            groups, self._rungs = self._rungs or (), []
+            for group in groups:
+                if any(question.comparison in recorded for question in group):
+                    self._rungs.append(group)
         # What the judge check found, by dimension, for the notes of scored rows.
         self.notes: Mapping[str, str] = {}
         self._verdicts = Verdicts(self.run, self.scale)
@@ -293,7 +287,9 @@ class LadderScorer:
         """Turn the judgments of a batch into scores, and add them to `report`."""
         ids = [None if item.output is None else item.output.id for item in judged.items]
         scores = self._verdicts.scores(ids, judged.judgments, judged.blocks, judged.reasons)
-        return [tuple(map(self._noted, of_row)) for of_row in scores] if self.notes else scores
+        if self.notes:
+            scores = [tuple(map(self._noted, of_row)) for of_row in scores]
+        return scores
 
     def _noted(self, score: Score) -> Score:
         """Return a score whose note says what the judge check found."""
@@ -381,9 +377,7 @@ class LadderScorer:
             what = "background"
         else:
             return None
-        before = (
-            f"the ladder set {self.ladders.name}"
-            if context_id in self.ladders.contexts
-            else "an earlier row"
-        )
+        before = "an earlier row"
+        if context_id in self.ladders.contexts:
+            before = f"the ladder set {self.ladders.name}"
         return f"context {context_id!r} has another {what} in this row than in {before}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter, defaultdict
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.statistics import CONVENTIONS, LEVELS, STATISTICS
 from refladder.statistics.bootstrap import (
@@ -140,7 +142,7 @@ def build_grid(
     names = dict.fromkeys(output.context_id for output in outputs)
     contexts = {context: row for row, context in enumerate(names)}
     unnamed: Counter[str] = Counter()
-    # The column of each output: its system, or its number among those without one.
+    # The column of an output is that of its system, or of its number among outputs without one.
     keys: list[tuple[str, int]] = []
     for output in outputs:
         keys.append((output.system, 0 if output.system else unnamed[output.context_id]))
@@ -169,7 +171,7 @@ def build_grid(
         predicted[row, column] = math.nan if score is None else score
     largest = np.fmax.reduce(np.abs(predicted), axis=None, initial=0.0)
     if largest > 0:
-        # By decimal places, so that whole numbers and decimals stay as they are: their means may be equal.
+        # Rounding to decimal places keeps whole numbers and decimals as they are, so equal means stay equal.
         places = 12 - math.ceil(math.log10(largest))
         predicted = np.round(predicted, min(places, 300))
     return Grid(
@@ -248,7 +250,7 @@ def evaluate_method(
         ]
     contexts = list(dict.fromkeys(output.context_id for output in benchmark.outputs))
     weights = leave_out(len(contexts))
-    # Drawn for contexts in an order of their own, so that p-values do not follow the order of the rows.
+    # Swaps are drawn for contexts in sorted order, so p-values do not depend on the order of the rows.
     places = {name: place for place, name in enumerate(sorted(contexts))}
     swaps = draw_swaps(len(contexts), resamples, context_seed(contexts, seed))
     swaps = swaps[:, [places[name] for name in contexts]]
@@ -265,9 +267,9 @@ def evaluate_method(
             dimension=dimension,
             level=level,
             statistic=statistic,
-            value=_none_if_nan(figure.correlation.value),
-            low=_none_if_nan(low),
-            high=_none_if_nan(high),
+            value=known(figure.correlation.value),
+            low=known(low),
+            high=known(high),
             contexts=figure.correlation.contexts,
             skipped=figure.correlation.skipped,
             constant_predicted=figure.correlation.constant_predicted,
@@ -276,8 +278,8 @@ def evaluate_method(
             constant="skip" if statistic == PARTIAL else constant,
             confidence=confidence,
             reference=None if reference is None or statistic == PARTIAL else reference[0],
-            p_value=_none_if_nan(permutation_p_value(figure.difference, figure.permuted)),
-            difference=_none_if_nan(figure.difference),
+            p_value=known(permutation_p_value(figure.difference, figure.permuted)),
+            difference=known(figure.difference),
             common=figure.common,
         )
 
@@ -286,21 +288,17 @@ def evaluate_method(
     if control is not None:
         cells.append(("within_context", PARTIAL))
     for level, statistic in cells:
-        if control is not None and statistic == PARTIAL:
-            figures = [_partial_figure(grid, control, weights) for grid in grids]
-        else:
-            options = {"level": level, "statistic": statistic, "constant": constant}
-            figures = [
-                _figure(grid, other, weights, swaps, options)
-                for grid, other in zip(grids, other_scores, strict=True)
-            ]
-        rows += [
-            row(figure, grid.dimension, level, statistic, grid.unscored)
-            for figure, grid in zip(figures, grids, strict=True)
-        ]
-        rows.append(
-            row(_mean_figure(figures), MEAN, level, statistic, sum(grid.unscored for grid in grids))
-        )
+        options = {"level": level, "statistic": statistic, "constant": constant}
+        figures = []
+        for grid, other in zip(grids, other_scores, strict=True):
+            if control is not None and statistic == PARTIAL:
+                figure = _partial_figure(grid, control, weights)
+            else:
+                figure = _figure(grid, other, weights, swaps, options)
+            figures.append(figure)
+            rows.append(row(figure, grid.dimension, level, statistic, grid.unscored))
+        unscored = sum(grid.unscored for grid in grids)
+        rows.append(row(_mean_figure(figures), MEAN, level, statistic, unscored))
     return rows
 
 
@@ -316,16 +314,16 @@ def _check_keys(
         raise UsageError(
             f"benchmark {benchmark.name!r} has no outputs; there is nothing to evaluate"
         )
-    if not scores or any(
-        (output.id, name) in scores for output in benchmark.outputs for name in dimensions
-    ):
+    output_ids = [output.id for output in benchmark.outputs]
+    keys = itertools.product(output_ids, dimensions)
+    if not scores or any(key in scores for key in keys):
         return
     output_id, dimension = next(iter(scores))
-    if any(output.id == output_id for output in benchmark.outputs):
+    if output_id in output_ids:
         raise UnknownNameError(f"dimension of the scores of {method!r}", dimension, dimensions)
     raise UsageError(
         f"no score of {method!r} is for an output of {benchmark.name!r}: the first score is for output {output_id!r}, "
-        f"the benchmark's first output is {benchmark.outputs[0].id!r}; check that the scores belong to this benchmark"
+        f"the benchmark's first output is {output_ids[0]!r}; check that the scores belong to this benchmark"
     )
 
 
@@ -349,15 +347,13 @@ def _figure(
 
 
 def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArray) -> _Figure:
-    output_ids = [output_id for row in grid.output_ids for output_id in row]
-    missing = [
-        output_id for output_id in output_ids if output_id is not None and output_id not in control
-    ]
+    output_ids = list(itertools.chain.from_iterable(grid.output_ids))
+    missing = [each for each in output_ids if each is not None and each not in control]
     if missing:
         raise UsageError(
             f"control has no number for {len(missing)} outputs, the first is {missing[0]!r}; give one for every output"
         )
-    controls = [math.nan if output_id is None else control[output_id] for output_id in output_ids]
+    controls = [math.nan if each is None else control[each] for each in output_ids]
     third = np.array(controls).reshape(grid.human.shape)
     rows = partial_correlate_rows(grid.predicted, grid.human, third)
     constant = int(row_kinds(grid.predicted, grid.human).predicted_constant.sum())
@@ -366,22 +362,17 @@ def _partial_figure(grid: Grid, control: Mapping[str, float], weights: FloatArra
 
 def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
     """Average over dimensions, unweighted; NaN if any dimension is NaN, since the rest would not be comparable."""
-    correlations = [figure.correlation for figure in figures]
+    correlations, left_out, differences, permuted, common = zip(*figures, strict=True)
+    values, contexts, skipped, constant_predicted = zip(*correlations, strict=True)
     return _Figure(
         correlation=Correlation(
-            value=float(np.mean([correlation.value for correlation in correlations])),
-            contexts=min(correlation.contexts for correlation in correlations),
-            skipped=max(correlation.skipped for correlation in correlations),
-            constant_predicted=max(correlation.constant_predicted for correlation in correlations),
+            value=float(np.mean(values)),
+            contexts=min(contexts),
+            skipped=max(skipped),
+            constant_predicted=max(constant_predicted),
         ),
-        left_out=np.mean([figure.left_out for figure in figures], axis=0),
-        difference=float(np.mean([figure.difference for figure in figures])),
-        permuted=np.mean([figure.permuted for figure in figures], axis=0),
-        common=min(
-            (figure.common for figure in figures if figure.common is not None), default=None
-        ),
+        left_out=np.mean(left_out, axis=0),
+        difference=float(np.mean(differences)),
+        permuted=np.mean(permuted, axis=0),
+        common=min((count for count in common if count is not None), default=None),
     )
-
-
-def _none_if_nan(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

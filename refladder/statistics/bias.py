@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray, IntArray
 
-# Largest distance of P(first) from 1/2 that counts as debiased.
+# P(first) counts as debiased up to this distance from 1/2.
 NEAR = 0.05
 
 
@@ -230,7 +230,7 @@ def intransitive_triples(items: int, pairs: IntArray, probabilities: FloatArray)
     )
     sign = np.where(np.abs(mean - 0.5) <= SAME, 0.0, np.sign(mean - 0.5))
     wrong = triples = 0
-    # One item at a time: memory grows with N^2, not N^3.
+    # One item at a time keeps memory at N^2 instead of N^3.
     for item in range(items - 2):
         second, third = np.triu_indices(items - item - 1, 1)
         ab, ac = sign[item, item + 1 + second], sign[item, item + 1 + third]

@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
     from refladder.arrays import BoolArray, FloatArray
 
-# Smallest number of contexts for an interval of a mean difference.
+# An interval of a mean difference needs at least this number of contexts.
 LEAST_CONTEXTS = 10
-# Most contexts for which all swaps are made.
+# Up to this number of contexts, all swaps are made.
 MOST_EXACT = 16
 _ROUNDING = 1e-12
 # A draw has no variance if it has less than this part of the variance of all differences: the rest is rounding.
 _NO_VARIANCE = 1e-9
-# Numbers held at once by each temporary array.
+# A temporary array holds at most this number of numbers.
 _CHUNK = 2**20
-# Swaps of contexts held at once.
+# At most this number of swaps is held at once.
 _SWAPS = 2**22
 
 
@@ -317,7 +317,7 @@ def _varied(values: FloatArray, weights: FloatArray) -> BoolArray:
 def _pooled_pearson(
     left: FloatArray, right: FloatArray, context: NDArray[np.int64], weights: FloatArray
 ) -> FloatArray:
-    # Centred first: the weighted means are then near 0, so that subtracting them loses little precision.
+    # Centring brings the weighted means near 0, so subtracting them loses little precision.
     x, y = (values - values.mean() for values in (left, right))
     x /= np.abs(x).max()
     y /= np.abs(y).max()

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray
 
 PASS, UNTESTED, REWRITE, DROP, REFUSE = "pass", "untested", "rewrite", "drop", "refuse"
-# The mildest first.
+# Verdicts are listed from the mildest on.
 SEVERITY = PASS, UNTESTED, REWRITE, DROP, REFUSE
-# Error of all sign tests of a set together.
+# All sign tests of a set together have this error.
 ALPHA = 0.05
 # A share of levels above those of other anchors that is surely less refuses a shared set.
 LEAST_ACROSS = 0.7
@@ -62,7 +62,7 @@ def preferences(verdicts: FloatArray, rungs: int) -> FloatArray:
 
 def order_disagreements(verdicts: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Count pairs whose two orders have different most probable outcomes, and parsed pairs: shape (ladders,) each."""
-    # Both seen from the higher rung.
+    # Both orders are seen from the higher rung.
     first, second = verdicts[:, :, 0], verdicts[:, :, 1][..., [1, 0, 2]]
     parsed = ~np.isnan(first).any(axis=-1) & ~np.isnan(second).any(axis=-1)
     differ = np.argmax(np.nan_to_num(first), axis=-1) != np.argmax(np.nan_to_num(second), axis=-1)
@@ -103,16 +103,16 @@ def rising_chain(w: FloatArray) -> BoolArray:
         Shape (N,), True for the rungs of the set.
     """
     rungs = len(w)
-    # The best chain to each rung: length, ends, sum, the rung before.
+    # The best chain to each rung has a length, a number of ends, a sum, and the rung before.
     best: list[tuple[int, int, float, int]] = []
     for high in range(rungs):
         end = int(high in {0, rungs - 1})
-        below = [low for low in range(high) if w[low, high] > 0.5 + EVEN]
-        options = [
-            (best[low][0] + 1, best[low][1] + end, best[low][2] + float(w[low, high]), low)
-            for low in below
-        ]
-        best.append(max([(1, end, 0.0, -1), *options], key=lambda option: option[:3]))
+        chain_to = (1, end, 0.0, -1)
+        for low, (length, ends, total, _) in enumerate(best):
+            if w[low, high] > 0.5 + EVEN:
+                longer = (length + 1, ends + end, total + float(w[low, high]), low)
+                chain_to = max(chain_to, longer, key=lambda option: option[:3])
+        best.append(chain_to)
     chain = np.zeros(rungs, dtype=np.bool_)
     rung = max(range(rungs), key=lambda number: best[number][:3])
     while rung >= 0:

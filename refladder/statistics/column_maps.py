@@ -24,7 +24,7 @@ MAPS: tuple[MapName, ...] = ("identity", "shift", "line", "equipercentile")
 _ONE_BY_ONE, _PARTS = 1000, 200
 # A line continues beyond the scores for this many times their range.
 _BEYOND = 10.0
-# Standard errors by which the error of a map that is clearly worse is larger.
+# A map is clearly worse if its error is larger by this number of standard errors.
 _CLEARLY = 2.0
 
 
@@ -147,7 +147,7 @@ def best_cutoff(scores: FloatArray, wanted: BoolArray) -> float:
     """Return the cut-off with the fewest decisions that differ; of several, the one in the middle."""
     order = np.argsort(scores, kind="stable")
     ordered, passes = scores[order], wanted[order]
-    # Wrong decisions if the first k texts fail and the others pass, for k from 0.
+    # These are the wrong decisions if the first k texts fail and the others pass, for k from 0.
     wrong = np.concatenate(([0], np.cumsum(np.where(passes, 1, -1)))) + np.count_nonzero(~passes)
     cuts = np.concatenate(([-np.inf], (ordered[1:] + ordered[:-1]) / 2, [np.inf]))
     between = np.concatenate(([True], ordered[1:] > ordered[:-1], [True]))

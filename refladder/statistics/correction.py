@@ -18,7 +18,7 @@ _LEAST_PERMUTATIONS = 1000
 
 
 def permutations_for(tests: int) -> int:
-    """Number of permutations with which any of these tests can be significant after Holm's correction.
+    """Return the number of permutations with which any of these tests can be significant after Holm's correction.
 
     The smallest p-value of n permutations is 1 / (n + 1), and the correction multiplies it by the number of tests. With
     20 tests / alpha it can fall to alpha / 20. Never fewer than 1000.

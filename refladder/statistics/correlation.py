@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # Rows up to this length compare all their pairs at once; longer ones go to scipy, which takes n log n.
 _PAIRWISE_COLUMNS = 64
-# Numbers in memory during the pairwise comparison.
+# The pairwise comparison holds at most this number of numbers.
 _CHUNK = 2**22
 
 

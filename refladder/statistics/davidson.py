@@ -13,7 +13,7 @@ from refladder.statistics.graph import check_connected
 if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
-# Comparisons added to every compared pair, a third each a win, a loss and a tie. They keep strengths finite.
+# Every compared pair gets these comparisons, a third each a win, a loss and a tie. They keep strengths finite.
 PRIOR = 0.01
 _STEPS = 200
 _GRADIENT = 1e-9
@@ -51,7 +51,7 @@ def davidson(wins: FloatArray, ties: FloatArray) -> Davidson:
         raise UsageError("wins and ties must be finite numbers, 0 or more")
     items = len(wins)
     low, high = np.triu_indices(items, 1)
-    # How often the higher number wins, loses and ties.
+    # These count how often the higher number wins, loses and ties.
     counts = np.stack([wins[high, low], wins[low, high], ties[low, high]], axis=1)
     compared = counts.sum(axis=1) > 0
     if not compared.any():

@@ -50,7 +50,7 @@ def decisions(probabilities: FloatArray, threshold: float = 0.5) -> FloatArray:
 
 
 def _shares(items: int, pairs: IntArray, points: FloatArray) -> FloatArray:
-    # Summed in the order of their size, so that items with the same answers get exactly the same number.
+    # Summing in the order of size gives items with the same answers exactly the same number.
     item = np.concatenate([pairs[:, 0], pairs[:, 1]])
     share = np.concatenate([points, 1 - points])
     order = np.lexsort((share, item))

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
 
 
-# Names of items in a message.
+# A message names at most this number of items.
 _SHOWN = 5
-# Number of items up to which a dense solver is faster than conjugate gradients.
+# Up to this number of items, a dense solver is faster than conjugate gradients.
 _DENSE = 256
 # scipy.sparse is imported in the functions that use it: 0.1 to 0.3 s that `refladder list` and completion do not need.
 

@@ -40,7 +40,7 @@ def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray
     others = counted.sum(axis=1, keepdims=True) - counted
     sums = values.sum(axis=1, keepdims=True) - values
     within = np.divide(sums, others, out=np.full(rows.shape, -np.inf), where=others > 0)
-    # Rounded, so that rounding errors of sums in another order do not choose between equal measures.
+    # Without rounding, the order of a sum would choose between equal measures.
     within_choice: NDArray[np.int64] = np.round(within, 12).argmax(axis=0)
     if (others > 0).any(axis=0).all():
         return within_choice
@@ -54,21 +54,21 @@ def choose_on_other_contexts(measures: FloatArray, human: FloatArray) -> NDArray
 def _ranks_without_each_context(measure: FloatArray, human: FloatArray) -> FloatArray:
     """Correlate ranks over all outputs except those of a context; -inf if undefined. Shape (contexts,)."""
     missing = np.isnan(measure) | np.isnan(human)
-    left, right = (
-        np.nan_to_num(ranks_over_all(np.where(missing, np.nan, grid))) for grid in (measure, human)
-    )
+    left = np.nan_to_num(ranks_over_all(np.where(missing, np.nan, measure)))
+    right = np.nan_to_num(ranks_over_all(np.where(missing, np.nan, human)))
 
     def without_each(grid: FloatArray) -> FloatArray:
         sums: FloatArray = grid.sum() - grid.sum(axis=1)
         return sums
 
     count = without_each((~missing).astype(np.float64))
-    both = count * without_each(left * right) - without_each(left) * without_each(right)
-    spread_left, spread_right = (
-        np.maximum(count * without_each(grid * grid) - without_each(grid) ** 2, 0.0)
-        for grid in (left, right)
-    )
-    spread = np.sqrt(spread_left * spread_right)
+
+    def products(one: FloatArray, other: FloatArray) -> FloatArray:
+        return count * without_each(one * other) - without_each(one) * without_each(other)
+
+    both = products(left, right)
+    squares = np.maximum(products(left, left), 0.0) * np.maximum(products(right, right), 0.0)
+    spread = np.sqrt(squares)
     correlations: FloatArray = np.divide(
         both, spread, out=np.full(len(human), -np.inf), where=spread > 0
     )

@@ -11,8 +11,7 @@ Publications use contradictory names for the levels:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray, IntArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Correlation:
+class Correlation(NamedTuple):
     """A correlation and the contexts behind it.
 
     `value` is between -1 and 1, NaN if undefined. `contexts` is the number of contexts used, `skipped` the number left

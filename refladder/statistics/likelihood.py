@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray, IntArray
 
 
-# Number of items up to which the search is exact, over all 2^N sets of items.
+# Up to this number of items the search is exact, over all 2^N sets of items.
 EXACT = 10
-# Largest number of items: the search needs a matrix of N x N.
+# The search needs a matrix of N x N, so N is at most this.
 MOST = 2000
-# Smallest probability used, so that one wrong answer does not rule out a ranking.
+# Probabilities are cut here, so that one wrong answer does not rule out a ranking.
 _SURE = 1e-6
 # Log-likelihoods within this distance are equal.
 _EQUAL = 1e-9
@@ -89,17 +89,15 @@ def likelihood_ranking(
     if items <= EXACT:
         return items - 1 - _mean_positions(matrix)
     wins = (matrix - matrix.T).sum(axis=1)
-    orders = [
-        _improved(matrix, np.lexsort((ties, -wins)))
-        for ties in (np.arange(items), -np.arange(items))
-    ]
-    values = [log_likelihood(matrix, order) for order in orders]
-    best = [
-        np.argsort(order)
-        for order, value in zip(orders, values, strict=True)
-        if value >= max(values) - _EQUAL
-    ]
-    return cast("FloatArray", items - 1 - np.mean(best, axis=0))
+    first = _improved(matrix, np.lexsort((np.arange(items), -wins)))
+    second = _improved(matrix, np.lexsort((-np.arange(items), -wins)))
+    lead = log_likelihood(matrix, first) - log_likelihood(matrix, second)
+    places = np.argsort([first, second], axis=1)
+    if lead > _EQUAL:
+        places = places[:1]
+    elif lead < -_EQUAL:
+        places = places[1:]
+    return cast("FloatArray", items - 1 - places.mean(axis=0))
 
 
 def _mean_positions(matrix: FloatArray) -> FloatArray:
@@ -107,7 +105,7 @@ def _mean_positions(matrix: FloatArray) -> FloatArray:
     items = len(matrix)
     sets = np.arange(1 << items)
     members = (sets[:, None] >> np.arange(items)) & 1 == 1
-    # below[s, i]: log-likelihood of item i above all other items outside s
+    # below[s, i] is the log-likelihood of item i above all other items outside of s.
     below = (~members).astype(np.float64) @ (matrix - np.diag(np.diag(matrix))).T
     sizes = members.sum(axis=1)
     layers = [sets[sizes == size] for size in range(items + 1)]
@@ -129,7 +127,7 @@ def _mean_positions(matrix: FloatArray) -> FloatArray:
             counts[larger] += counts[smaller] * (
                 best[smaller] + below[smaller, item] >= best[larger] - _EQUAL
             )
-    # Number of best orders of the items that are not in a set yet.
+    # A set has this number of best orders of the items that are not in it yet.
     completions = np.zeros(len(sets))
     completions[-1] = 1.0
     positions = np.zeros(items)
@@ -153,7 +151,7 @@ def _improved(matrix: FloatArray, order: IntArray) -> IntArray:
         moved = False
         for item in order.copy():
             rest = order[order != item]
-            # The item before rest[k:] and behind rest[:k], for k = 0 .. N - 1.
+            # The item is placed before rest[k:] and behind rest[:k], for k = 0 .. N - 1.
             ahead = np.append(np.cumsum(matrix[item, rest][::-1])[::-1], 0.0)
             behind = np.insert(np.cumsum(matrix[rest, item]), 0, 0.0)
             values = ahead + behind

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
     from refladder.arrays import FloatArray, IntArray
 
-# log-odds are cut here: p = .9997.
+# Log-odds are cut here, at p = .9997.
 MOST_ODDS = 8.0
-# Positions at which a characteristic curve is computed.
+# A characteristic curve is computed at these positions.
 THETAS = np.linspace(-14.0, 14.0, 281)
-# Scores at which a line is stored.
+# A line is stored at this number of scores.
 KNOTS = 41
-# Scores at which an equipercentile map is stored.
+# An equipercentile map is stored at this number of scores.
 MOST_KNOTS = 400
 MapName = Literal["identity", "line", "equipercentile"]
 MAPS: tuple[MapName, ...] = ("identity", "line", "equipercentile")
@@ -35,7 +35,7 @@ RESAMPLES = 400
 FOLDS = 5
 _GOLDEN = (5**0.5 - 1) / 2
 _TINY = 1e-6
-# Rows whose characteristic curves are computed together.
+# Characteristic curves of this number of rows are computed together.
 _AT_ONCE = 500
 
 
@@ -232,10 +232,10 @@ def map_of(
         order = np.argsort(contexts, kind="stable")
         ends = np.cumsum(common.rows).astype(int)
         rows = np.split(order, ends[:-1])
-        drawn = (np.concatenate([rows[number] for number in draw]) for draw in _draws(len(rows)))
-        resampled = np.array(
-            [equipercentile(knots, np.round(first[each], 9), second[each]) for each in drawn]
-        )
+        resampled = np.empty((RESAMPLES, len(knots)))
+        for number, draw in enumerate(_draws(len(rows))):
+            drawn = np.concatenate([rows[context] for context in draw])
+            resampled[number] = equipercentile(knots, np.round(first[drawn], 9), second[drawn])
         low, high = np.quantile(resampled, [0.025, 0.975], axis=0)
         least, most = _ends(values, resampled, common)
         return Map(knots, values, np.minimum(least, low), np.maximum(most, high))
@@ -306,12 +306,8 @@ def held_out(
         test = ~counts[contexts]
         line[test] = linked(before[test], common, counts[None].astype(np.float64))[0]
         ranks[test] = np.interp(before[test], *by_rank(before[~test], after[~test], scale))
-    return HeldOut(
-        {
-            name: np.abs(guess - after)
-            for name, guess in zip(MAPS, (before, line, ranks), strict=True)
-        }
-    )
+    residuals = np.abs(np.array([before, line, ranks]) - after)
+    return HeldOut(dict(zip(MAPS, residuals, strict=True)))
 
 
 def half_width(residuals: FloatArray) -> float | None:

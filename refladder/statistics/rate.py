@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
 
 FOLDS = 10
-# Labels from which the interval with predictions covers 93 to 97 %: bench/results/promise.md.
+# From this number of labels, intervals with predictions cover 93 to 97 % (bench/results/promise.md).
 LEAST = 100
-# Contexts from which intervals cover where a context has several labels: bench/results/statistics.md.
+# From this number of contexts, intervals of several labels a context cover (bench/results/statistics.md).
 LEAST_UNITS = 8
-# Kish's effective share of the contexts: below it, a few hold most of the labels.
+# Below this effective share of the contexts (Kish), a few hold most of the labels.
 LEAST_EVEN = 0.6
 
 

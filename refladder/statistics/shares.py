@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
 CONFIDENCE = 0.95
-# The share of a distribution below the upper end of its middle 95 %.
+# This share of a distribution is below the upper end of its middle 95 %.
 _MIDDLE = (1 + CONFIDENCE) / 2
 _NORMAL = float(ndtri(_MIDDLE))
 # Smaller differences from the expected points of a context are rounding errors.

@@ -9,8 +9,9 @@ Source: Liu et al. 2024, PairS, arXiv 2403.16950.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,7 +22,7 @@ from refladder.statistics.estimators import SAME
 Pair = tuple[int, int]
 Sort = Generator[list[Pair], Sequence[float], list[int]]
 
-# Keeps the logarithm of a probability of 0 finite.
+# This keeps the logarithm of a probability of 0 finite.
 _FLOOR = 1e-9
 
 
@@ -35,12 +36,14 @@ def comparisons_between(items: int, *, beam: int = 1) -> tuple[int, int]:
         return 0, 0
     left = items // 2
     right = items - left
-    paths = (min(step, left - 1) - max(0, step - right + 1) + 1 for step in range(items - 1))
-    parts = [comparisons_between(half, beam=beam) for half in (left, right)]
+    least, most = np.add(
+        comparisons_between(left, beam=beam), comparisons_between(right, beam=beam)
+    ).tolist()
+    for step in range(items - 1):
+        paths = min(step, left - 1) - max(0, step - right + 1) + 1
+        most += min(beam, paths)
     # The left half is the smaller: a merge asks at least as often as it has items.
-    least = left + sum(part[0] for part in parts)
-    most = sum(min(beam, count) for count in paths) + sum(part[1] for part in parts)
-    return least, most
+    return least + left, most
 
 
 def beam_sort(items: Sequence[int], *, beam: int = 10, gap: float = 0.1) -> Sort:
@@ -70,37 +73,46 @@ def _sort(items: list[int], beam: int, gap: float) -> Sort:
     if len(items) < 2:
         return items
     middle = len(items) // 2
-    halves = [_sort(half, beam, gap) for half in (items[:middle], items[middle:])]
+    halves = [_sort(items[:middle], beam, gap), _sort(items[middle:], beam, gap)]
     left, right = yield from _together(halves)
     return (yield from _merge(left, right, beam, gap))
 
 
 def _together(sorts: list[Sort]) -> Generator[list[Pair], Sequence[float], list[list[int]]]:
     """Run several sorts as one: their questions form one batch."""
-    results: dict[int, list[int]] = {}
-    waiting: dict[int, list[Pair]] = {}
-
-    def advance(number: int, answers: Sequence[float] | None) -> None:
-        try:
-            waiting[number] = _advanced(sorts[number], answers)
-        except StopIteration as stop:
-            waiting.pop(number, None)
-            results[number] = stop.value
-
-    for number in range(len(sorts)):
-        advance(number, None)
-    while waiting:
-        batch = [(number, len(pairs)) for number, pairs in waiting.items()]
-        answers = yield [pair for pairs in waiting.values() for pair in pairs]
+    under_way = _UnderWay(sorts)
+    while under_way.waiting:
+        batch = dict(under_way.waiting)
+        answers = yield list(itertools.chain.from_iterable(batch.values()))
         start = 0
-        for number, length in batch:
-            advance(number, answers[start : start + length])
-            start += length
-    return [results[number] for number in range(len(sorts))]
+        for number, pairs in batch.items():
+            under_way.advance(number, answers[start : start + len(pairs)])
+            start += len(pairs)
+    return [under_way.orders[number] for number in range(len(sorts))]
+
+
+class _UnderWay:
+    """Sorts under way, by number: the next pairs of those that wait for answers, and the orders of those that ended."""
+
+    def __init__(self, sorts: Sequence[Sort]) -> None:
+        self.sorts = sorts
+        self.waiting: dict[int, list[Pair]] = {}
+        self.orders: dict[int, list[int]] = {}
+        for number in range(len(sorts)):
+            self.advance(number, None)
+
+    def advance(self, number: int, answers: Sequence[float] | None) -> None:
+        """Give a sort its answers; None starts it."""
+        self.waiting.pop(number, None)
+        sort = self.sorts[number]
+        try:
+            self.waiting[number] = next(sort) if answers is None else sort.send(answers)
+        except StopIteration as stop:
+            self.orders[number] = stop.value
 
 
 def _merge(left: list[int], right: list[int], beam: int, gap: float) -> Sort:
-    # Unfinished paths by the number of items taken from both sides; all have the same number of answers.
+    # Unfinished paths are under the numbers of items taken from both sides; all have equally many answers.
     paths: dict[Pair, tuple[float, tuple[bool, ...]]] = {(0, 0): (0.0, ())}
     best: tuple[float, tuple[bool, ...]] = (-math.inf, ())
     step = 0
@@ -118,7 +130,8 @@ def _merge(left: list[int], right: list[int], beam: int, gap: float) -> Sort:
                 taken = (i + takes_left, j + (not takes_left))
                 path = (value + math.log(max(chosen, _FLOOR)), (*steps, takes_left))
                 if taken[0] == len(left) or taken[1] == len(right):
-                    best = max(best, (path[0] / step, path[1]), key=lambda merge: merge[0])
+                    if path[0] / step > best[0]:
+                        best = path[0] / step, path[1]
                 elif taken not in reached or path[0] > reached[taken][0]:
                     reached[taken] = path
         paths = dict(sorted(reached.items(), key=lambda item: -item[1][0])[:beam])
@@ -139,7 +152,7 @@ class Sorted:
     asked: dict[Pair, float] = field(default_factory=dict)
 
     def scores(self, items: int) -> list[float | None]:
-        """Number of items ranked below each item; tied neighbours share the mean. None for an unfinished sort.
+        """Return the number of items ranked below each item; tied neighbours share the mean. None for an unfinished sort.
 
         Args:
             items: N; an item that was not sorted gets None.
@@ -162,41 +175,27 @@ class Sorted:
 
 
 def run_together(
-    sorts: Sequence[Sort], ask: Callable[[list[tuple[int, int, int]]], Sequence[float]]
-) -> tuple[list[Sorted], int]:
-    """Run sorts side by side with one batch of questions per round. Return the results and the number of rounds.
+    sorts: Sequence[Sort], ask: Callable[[list[tuple[int, int, int]]], Iterable[float]]
+) -> list[Sorted]:
+    """Run sorts side by side with one batch of questions per round.
 
     `ask` takes (number of the sort, first, second) and gives P(first is better). NaN ends a sort without an order. No
     sort asks a pair twice.
     """
     results = [Sorted() for _ in sorts]
-    waiting: dict[int, list[Pair]] = {}
-
-    def advance(number: int, answers: Sequence[float] | None) -> None:
-        try:
-            waiting[number] = _advanced(sorts[number], answers)
-        except StopIteration as stop:
-            waiting.pop(number, None)
-            results[number].order = stop.value
-
-    for number in range(len(sorts)):
-        advance(number, None)
-    rounds = 0
-    while waiting:
-        rounds += 1
-        questions = [(number, *pair) for number, pairs in waiting.items() for pair in pairs]
-        for (number, *pair), answer in zip(questions, ask(questions), strict=True):
-            results[number].asked[pair[0], pair[1]] = float(answer)
-        for number, pairs in list(waiting.items()):
+    under_way = _UnderWay(sorts)
+    while under_way.waiting:
+        batch = dict(under_way.waiting)
+        questions = [(number, *pair) for number, pairs in batch.items() for pair in pairs]
+        for (number, first, second), answer in zip(questions, ask(questions), strict=True):
+            results[number].asked[first, second] = float(answer)
+        for number, pairs in batch.items():
             answers = [results[number].asked[pair] for pair in pairs]
             if np.isnan(answers).any():
                 sorts[number].close()
-                del waiting[number]
+                del under_way.waiting[number]
             else:
-                advance(number, answers)
-    return results, rounds
-
-
-def _advanced(sort: Sort, answers: Sequence[float] | None) -> list[Pair]:
-    """Return the next pairs of a sort after these answers, or its first pairs."""
-    return next(sort) if answers is None else sort.send(answers)
+                under_way.advance(number, answers)
+    for number, order in under_way.orders.items():
+        results[number].order = order
+    return results

@@ -10,7 +10,7 @@ import numpy as np
 if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
-# Weight of the squared coefficients in the linear rule.
+# The linear rule weighs its squared coefficients with this.
 RIDGE = 5.0
 _HEDGES = re.compile(
     r"\b(?:may|might|perhaps|maybe|possibly|probably|could|seems?|i think)\b", re.IGNORECASE

@@ -32,15 +32,15 @@ if TYPE_CHECKING:
 _SHARES = tuple(step / 20 for step in range(1, 21))
 _FIRST = (0.01, 0.02, 0.03, 0.04)
 _ENOUGH = 40
-# Contexts of which several rows are labelled, below which nothing is promised.
+# With several labelled rows in some context, nothing is promised of fewer contexts than this.
 LEAST_UNITS = 5
-# Share of the allowed error; every further look has half of the rest.
+# The first look has this share of the allowed error; every further one has half of the rest.
 FIRST_LOOK = 0.9
-# Share of the error of a look for the test of all rows, which comes before the walk.
+# The test of all rows, before the walk, has this share of the error of a look.
 KEEP_ALL = 0.1
 # Over (1 + B)^2: the allowance for a correlation that B contexts with bad rows show.
 _UNKNOWN = 6
-# Further looks have the error of the 30th, which is one in some billions.
+# Looks after the 30th have its error, which is about one in a billion.
 _HALF, _LOOKS = 0.5, 30
 # Draws of weights for `strict_bounds`, and how many are held at once.
 STRICT_DRAWS, _AT_ONCE = 4000, 100
@@ -104,7 +104,7 @@ def candidates(scores: FloatArray, labels: int, lowest: float | None = None) -> 
     ranks = np.unique(np.ceil(shares * len(scores) - 1e-9).astype(int)) - 1
     path = -np.partition(-scores, ranks)[ranks]
     rows = np.cumsum(np.bincount(_levels(path, scores), minlength=len(path))[: len(path)])
-    # The first of the candidates that keep the same rows.
+    # The first of the candidates that keep the same rows is used.
     first = np.flatnonzero(np.diff(rows, prepend=0))
     return Candidates(cutoffs=path[first], rows=rows[first], total=total)
 
@@ -175,21 +175,16 @@ def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -
     samples, wide = units.reshape(-1, rows.shape[-1]), candidates + 1
     keys = samples + (samples.max() + 1) * np.arange(len(samples))[:, np.newaxis]
     each, place = np.unique(keys, return_inverse=True)
-    kept, wrong = (
-        np.bincount(place.ravel() * wide + first.ravel(), minlength=wide * len(each))
-        .reshape(-1, wide)
-        .cumsum(axis=1)[:, :-1]
-        .astype(np.float64)
-        for first in (rows, bad)
-    )
-    starts = np.searchsorted(each, keys.min(axis=1))
-    parts = kept, wrong, kept > 0, kept * kept, kept * wrong, wrong * wrong
-    return UnitSums(
-        *(
-            np.add.reduceat(part * 1.0, starts).reshape(*rows.shape[:-1], candidates)
-            for part in parts
-        )
-    )
+
+    def kept_in_contexts(first: IntArray) -> FloatArray:
+        cells = place.ravel() * wide + first.ravel()
+        counts = np.bincount(cells, minlength=wide * len(each)).reshape(-1, wide)
+        return counts.cumsum(axis=1)[:, :-1].astype(np.float64)
+
+    kept, wrong = kept_in_contexts(rows), kept_in_contexts(bad)
+    parts = np.stack([kept, wrong, kept > 0, kept * kept, kept * wrong, wrong * wrong])
+    sums = np.add.reduceat(parts, np.searchsorted(each, keys.min(axis=1)), axis=1)
+    return UnitSums(*sums.reshape(len(parts), *rows.shape[:-1], candidates))
 
 
 class Allowance(NamedTuple):
@@ -202,7 +197,7 @@ class Allowance(NamedTuple):
     added: ArrayLike
 
 
-# The labels are independent.
+# This is for independent labels.
 EXACT = Allowance(math.inf, 1.0)
 
 
@@ -517,7 +512,7 @@ def looks_random(scores: FloatArray, everywhere: FloatArray) -> bool:
         everywhere: shape (all rows,).
     """
     _, ties = np.unique(everywhere, return_counts=True)
-    # Variance of the ranks, which is smaller with ties.
+    # Ties make the variance of the ranks smaller.
     variance = (1 - float(((ties / len(everywhere)) ** 3).sum())) / 12
     distance = abs(float(ranks_among(scores, everywhere).mean()) - 0.5)
     return distance <= -float(ndtri(0.0005)) * math.sqrt(variance / len(scores)) + _EQUAL

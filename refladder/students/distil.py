@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from refladder.arrays import known
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import atomic
 from refladder.files.ladder_sets import load_ladders
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.settings import Given
 
-# Share of the contexts.
+# This share of the contexts is held out.
 HELD_OUT = 0.2
 LEAST_ROWS = 50
-# Quantile of the absolute errors.
+# The half width is this quantile of the absolute errors.
 HALF_WIDTH = 0.9
 
 
@@ -113,11 +113,13 @@ def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
             f"{source}: the numbers in {column!r} are estimates of a student; give the scores of a judge, from which a "
             "student learns"
         )
-    rows = list(_rows(table, mapped, ladders))
-    used = [position for position, *_ in rows]
-    names = [name for _, name, *_ in rows]
-    outputs = [output for _, _, output, _ in rows]
-    known = [text for *_, text in rows if text is not None]
+    used, names, outputs, known = [], [], [], []
+    for position, name, output, text in _rows(table, mapped, ladders):
+        used.append(position)
+        names.append(name)
+        outputs.append(output)
+        if text is not None:
+            known.append(text)
     scores = pool.scores[used]
     if len(scores) < LEAST_ROWS:
         raise DataError(
@@ -127,13 +129,9 @@ def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
     notes = list(pool.notes)
     if pool.unscored:
         notes.append(f"{plural(pool.unscored, 'row')} without {column} not used")
-    reads_context = len(known) == len(rows) and any(names)
-    # Contexts that share their text are one, so that a text that is held out is not learned from.
+    reads_context = len(known) == len(names) and any(names)
     if reads_context:
-        least: dict[str, str] = {}
-        for context, name in zip(known, names, strict=True):
-            least[context] = min(name, least.get(context, name))
-        names = [least[context] for context in known]
+        names = _named_by_text(known, names)
     human = np.full(len(pool.scores), np.nan)
     if table.label:
         if not pool.marked:
@@ -150,8 +148,9 @@ def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
             f"{source}: {which} in {column!r} are {scores[~held_out][0]:g}, so there is nothing to learn"
         )
     notes.extend(_about_contexts(names, len(known), by_context=by_context))
+    read = known if reads_context else [""] * len(outputs)
     return Lessons(
-        texts=list(zip(known if reads_context else [""] * len(rows), outputs, strict=True)),
+        texts=list(zip(read, outputs, strict=True)),
         scores=scores,
         labels=human[used],
         contexts=contexts,
@@ -162,6 +161,14 @@ def read_lessons(table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
         teacher=pool.signature,
         notes=notes,
     )
+
+
+def _named_by_text(texts: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Give contexts with the same text one name, so that no text that is held out is learned from."""
+    least: dict[str, str] = {}
+    for text, name in zip(texts, names, strict=True):
+        least[text] = min(name, least.get(text, name))
+    return [least[text] for text in texts]
 
 
 def _about_contexts(names: Sequence[str], known: int, *, by_context: bool) -> Iterator[str]:
@@ -182,21 +189,23 @@ def _about_contexts(names: Sequence[str], known: int, *, by_context: bool) -> It
 def _rows(
     table: LabelledTable, mapped: Mapped, ladders: LadderSet | None
 ) -> Iterator[tuple[int, str, str, str | None]]:
-    """Yield of each row with a score and an output: its number among those with a score, context id, output, context."""
+    """Yield number, context id, output and context of each row with a score and an output; rows with a score are numbered."""
     rows = items(read_rows(table.source, table.given), mapped, check_ids=False)
-    # One copy of each context's text.
+    # One copy of the text of each context is kept.
     same: dict[str | None, str | None] = {}
-    for position, item in enumerate(
-        item for item in rows if number_in(item.row, table.by) is not None
-    ):
+    position = -1
+    for item in rows:
+        if number_in(item.row, table.by) is None:
+            continue
+        position += 1
         if item.output is not None:
             text = context_text_of(item, ladders)
             yield position, item.output.context_id, item.output.text, same.setdefault(text, text)
 
 
 def _numbered(names: Sequence[str]) -> IntArray:
-    codes: dict[str, int] = {}
-    return np.array([codes.setdefault(name, len(codes)) for name in names], dtype=np.int64)
+    codes = {name: code for code, name in enumerate(dict.fromkeys(names))}
+    return np.array(list(map(codes.__getitem__, names)), dtype=np.int64)
 
 
 def _held_out(names: Sequence[str]) -> BoolArray:
@@ -284,20 +293,16 @@ def _compared(
     *,
     same_unit: bool = False,
 ) -> HeldOut:
-    known = np.isfinite(wanted)
-    predicted, wanted, contexts = predicted[known], wanted[known], contexts[known]
+    rated = np.isfinite(wanted)
+    predicted, wanted, contexts = predicted[rated], wanted[rated], contexts[rated]
     return HeldOut(
         method=method,
         target=target,
         rows=len(wanted),
         contexts=len(np.unique(contexts)),
-        pearson=_number(correlate(predicted, wanted, "pearson")),
-        spearman=_number(correlate(predicted, wanted)),
-        within_pearson=_number(mean_within(predicted, wanted, contexts, "pearson")),
-        within_spearman=_number(mean_within(predicted, wanted, contexts)),
+        pearson=known(correlate(predicted, wanted, "pearson")),
+        spearman=known(correlate(predicted, wanted)),
+        within_pearson=known(mean_within(predicted, wanted, contexts, "pearson")),
+        within_spearman=known(mean_within(predicted, wanted, contexts)),
         error=float(np.mean(np.abs(predicted - wanted))) if same_unit else None,
     )
-
-
-def _number(value: float) -> float | None:
-    return None if math.isnan(value) else value

@@ -29,20 +29,20 @@ _DAMAGED = (
     *(ValueError, KeyError, OSError, EOFError, RuntimeError, MemoryError, OverflowError),
     *(zipfile.BadZipFile, zlib.error, struct.error),
 )
-# Bytes, more than those before the numbers of an array.
+# The header of an array has fewer bytes than this.
 _HEADER = 1024
-# Buckets of the hash; a power of 2.
+# The hash has this number of buckets, a power of 2.
 BUCKETS = 2**18
-# Words of an n-gram.
+# An n-gram has at most this number of words.
 LONGEST = 2
 PENALTIES = 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0
-# Folds that choose the penalty.
+# The penalty is chosen on this number of folds.
 FOLDS = 4
-# Rows: the best penalty depends on the noise, not on the number of rows.
+# More rows are not needed to choose the penalty: it depends on the noise, not on their number.
 CHOOSE_FROM = 4_000
-# Texts that are read at a time.
+# This number of texts is read at a time.
 STEP = 1024
-# Standard deviations: what a measure counts at most, so that a very long text is no outlier.
+# A measure counts at most this number of standard deviations, so that a very long text is no outlier.
 _FAR = 4.0
 
 
@@ -63,7 +63,7 @@ class NgramStudent:
             part = texts[start : start + STEP]
             hashed = self._hash.transform([output for _, output in part])
             surface = _standardised(measured(part), self._arrays["middle"], self._arrays["spread"])
-            # Not a matrix product, whose last digit depends on the other texts: files have the numbers of one table.
+            # The last digit of a matrix product would depend on the other texts, so that files and one table would differ.
             measures = (surface * self._arrays["measures"]).sum(axis=1)
             values[start : start + STEP] = (
                 hashed @ self._arrays["ngrams"] + measures + self._arrays["intercept"]
@@ -71,7 +71,7 @@ class NgramStudent:
         return values
 
     def save(self, folder: Path) -> str:
-        """Write the weights; returns their digest."""
+        """Write the weights; return their digest."""
         stream = io.BytesIO()
         np.savez_compressed(stream, **self._arrays)  # type: ignore[arg-type]
         with atomic(folder / WEIGHTS) as file:
@@ -120,7 +120,7 @@ def fit_ngrams(
         [sparse.vstack(parts), sparse.csr_array(_standardised(surface, middle, spread))],
         format="csr",
     )
-    # The others have weight 0.
+    # Buckets without an n-gram have weight 0.
     used = np.flatnonzero(np.diff(features.tocsc().indptr))
     features = features[:, used]
     penalty = _best_penalty(features, scores, groups)

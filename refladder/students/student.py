@@ -2,7 +2,7 @@
 
 FOLDER/
   student.json   one Distilled record
-  weights.npz    the weights of a student of n-grams (numpy arrays, no pickle), or
+  weights.npz    the weights (numpy arrays, no pickle)
   README.md      the card
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from refladder.errors import DataError, plural
 from refladder.files.jsonl import read_record, to_line, write_record
 from refladder.records import Distilled, digest_of
-from refladder.report.rendering import PlainTable, markdown, number
+from refladder.report.rendering import PlainTable, markdown, number, table_of
 from refladder.report.results import ShownRecord
 from refladder.students.ngrams import NgramStudent
 from refladder.version import __version__
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
 RECORD = "student.json"
+_HELD_OUT = {
+    "context": "Whole contexts",
+    "text": "Texts (all rows have one context, or none)",
+}
 _CARD = Path(__file__).with_name("templates") / "student_card.md"
 LEGEND = (
     ("agrees with", "teacher: the scores it learned from; people: the column of labels"),
@@ -65,7 +69,7 @@ class Student:
 
 
 def save_student(student: Student, folder: Path) -> Student:
-    """Write a student's weights and record; returns it with the digest of the weights."""
+    """Write a student's weights and record; return it with the digest of the weights."""
     folder.mkdir(parents=True, exist_ok=True)
     saved = replace(student, record=replace(student.record, weights=student.regressor.save(folder)))
     write_record(folder / RECORD, saved.record)
@@ -101,24 +105,21 @@ class ShownStudent(ShownRecord, Distilled):
 
 def student_table(record: Distilled) -> PlainTable:
     """Return the table of agreement on held-out rows."""
-    heads = [
-        "method",
-        "agrees with",
-        "rows",
-        "contexts",
-        "Pearson",
-        "Spearman",
-        "within: Pearson",
-        "within: Spearman",
-    ]
-    measures = "pearson", "spearman", "within_pearson", "within_spearman"
     rows = [
-        [row.method, row.target, f"{row.rows:,}", f"{row.contexts:,}"]
-        + [number(getattr(row, measure), 3) for measure in measures]
-        + [number(row.error, 2)]
+        {
+            "method": row.method,
+            "agrees with": row.target,
+            "rows": f"{row.rows:,}",
+            "contexts": f"{row.contexts:,}",
+            "Pearson": number(row.pearson, 3),
+            "Spearman": number(row.spearman, 3),
+            "within: Pearson": number(row.within_pearson, 3),
+            "within: Spearman": number(row.within_spearman, 3),
+            "error": number(row.error, 2),
+        }
         for row in record.held_out
     ]
-    return PlainTable("", [*heads, "error"], rows, LEGEND)
+    return table_of("", rows, LEGEND)
 
 
 def student_lines(record: Distilled) -> list[str]:
@@ -140,13 +141,11 @@ def student_lines(record: Distilled) -> list[str]:
 def surface_lines(record: Distilled) -> list[str]:
     """Return whom a surface measure agrees with as well as the student does; empty if the student is better."""
     lines = []
+    agreements = {}
+    for row in record.held_out:
+        agreements[row.target, row.method.partition(":")[0]] = row.spearman
     for target in ("teacher", "people"):
-        of_target = {
-            row.method.partition(":")[0]: row.spearman
-            for row in record.held_out
-            if row.target == target
-        }
-        student, surface = of_target.get("student"), of_target.get("surface")
+        student, surface = (agreements.get((target, name)) for name in ("student", "surface"))
         if student is not None and surface is not None and student <= surface:
             lines.append(f"a surface measure agrees with the {target} as well as the student does.")
     return lines
@@ -160,8 +159,6 @@ def student_card(record: Distilled) -> str:
         teacher=record.teacher or "none",
         read=read,
         settings=", ".join(f"{name} {value:g}" for name, value in record.settings.items()),
-        held_out="Whole contexts"
-        if record.held_out_by == "context"
-        else "Texts (all rows have one context, or none)",
+        held_out=_HELD_OUT[record.held_out_by],
         agreement=markdown([student_table(record)]).strip(),
     )

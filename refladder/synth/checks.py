@@ -87,12 +87,14 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).casefold()
 
 
+def _beginning(text: str) -> str:
+    return _folded(text)[:_REFUSAL_WINDOW].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
+
+
 def _not_the_text(text: str) -> str | None:
     """Return how a text begins that is a refusal or talks about itself; None for any other."""
-    opening, first_line = (
-        _folded(part)[:_REFUSAL_WINDOW].replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")
-        for part in (text, text.strip().splitlines()[0])
-    )
+    opening = _beginning(text)
+    first_line = _beginning(text.strip().splitlines()[0])
     if any(refusal.match(opening) for refusal in _REFUSALS):
         return f"refused: {opening[:60]}"
     if any(aside.match(opening) for aside in _ASIDES) or _ASIDE_LINE.fullmatch(first_line):
@@ -130,9 +132,8 @@ def letters_of(text: str) -> str | None:
 
     Chinese and Japanese are both CJK, as they share characters.
     """
-    kinds = Counter(
-        unicodedata.name(letter, "").partition(" ")[0] for letter in text if letter.isalpha()
-    )
+    letters = filter(str.isalpha, text)
+    kinds = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in letters)
     if not kinds:
         return None
     [(kind, _)] = kinds.most_common(1)

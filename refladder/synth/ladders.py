@@ -5,11 +5,11 @@ Source: arXiv 2509.05440, section 2.1: the worst and the best text first, then t
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections import Counter
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from refladder.backends import in_batches
@@ -66,9 +66,12 @@ def plan(rungs: int) -> tuple[tuple[Step, ...], ...]:
     waves: list[tuple[Step, ...]] = [(Step(level=1, role="worst"), Step(level=rungs, role="best"))]
     levels = [1, rungs]
     while len(levels) < rungs:
-        gaps = [(low, high) for low, high in pairwise(levels) if high - low > 1]
-        waves.append(tuple(Step(level=sum(gap) // 2, role="between", between=gap) for gap in gaps))
-        levels = sorted([*levels, *(step.level for step in waves[-1])])
+        wave = []
+        for low, high in itertools.pairwise(levels):
+            if high - low > 1:
+                wave.append(Step(level=(low + high) // 2, role="between", between=(low, high)))
+        waves.append(tuple(wave))
+        levels = sorted([*levels, *(step.level for step in wave)])
     return tuple(waves)
 
 
@@ -93,10 +96,10 @@ class _Draft:
         return fill(self.templates[step.role], slots)
 
     def take(self, entry: JournalEntry) -> None:
-        if entry.unusable is None:
-            self.texts[entry.level] = (
-                entry.text if isinstance(entry.text, Unwritten) else entry.text.strip()
-            )
+        if entry.unusable is None and isinstance(entry.text, Unwritten):
+            self.texts[entry.level] = entry.text
+        elif entry.unusable is None:
+            self.texts[entry.level] = entry.text.strip()
 
     def fail(self, level: int, reasons: Iterable[str]) -> None:
         self.failures.append(
@@ -112,14 +115,14 @@ class _Draft:
 
     def ladder(self, steps: Iterable[Step]) -> Ladder:
         between = {step.level: step.between for step in steps if step.level not in self.human}
+        rungs = []
+        for level, text in sorted(self.texts.items()):
+            rungs.append(Rung(level=level, text=text, between=between.get(level)))
         return Ladder(
             context_id=self.context.id,
             task=self.context.task,
             dimension=self.dimension.name,
-            rungs=tuple(
-                Rung(level=level, text=text, between=between.get(level))
-                for level, text in sorted(self.texts.items())
-            ),
+            rungs=tuple(rungs),
             recipe=self.recipe,
         )
 
@@ -155,7 +158,8 @@ def build_ladders(
     _check_request(contexts, dimensions, attempts)
     if human:
         _check_human(human, contexts, dimensions, rungs)
-    roles = list(dict.fromkeys(step.role for wave in waves for step in wave))
+    steps = list(itertools.chain(*waves))
+    roles = list(dict.fromkeys(step.role for step in steps))
     drafts = _drafts(
         backend.fingerprint,
         contexts,
@@ -184,18 +188,20 @@ def build_ladders(
             rejected=rejected,
         )
         for wave in waves:
-            missing = [
-                (draft, step) for draft in drafts for step in wave if step.level not in draft.texts
-            ]
-            todo = [(draft, step) for draft, step in missing if not draft.failures]
-            done += len(missing) - len(todo)
+            todo = []
+            for draft, step in itertools.product(drafts, wave):
+                if step.level in draft.texts:
+                    continue
+                if draft.failures:
+                    done += 1
+                else:
+                    todo.append((draft, step))
             report(done)
             for settled in writing.wave(todo):
                 done += settled
                 report(done)
-    steps = [step for wave in waves for step in wave]
     ladders = [draft.ladder(steps) for draft in drafts if not draft.failures]
-    return ladders, [failure for draft in drafts for failure in draft.failures]
+    return ladders, _failures(drafts)
 
 
 def name_subjects(
@@ -237,7 +243,11 @@ def name_subjects(
             named.append(context)
         elif text := context.text or subjects.get(context.id):
             named.append(replace(context, text=text, references=()))
-    return named, [failure for draft in drafts for failure in draft.failures]
+    return named, _failures(drafts)
+
+
+def _failures(drafts: Sequence[_Draft]) -> list[LadderFailure]:
+    return [failure for draft in drafts for failure in draft.failures]
 
 
 def _check_request(
@@ -266,7 +276,8 @@ def _check_human(
     dimensions: Sequence[Dimension],
     rungs: int,
 ) -> None:
-    cells = {(context.id, dimension.name) for context in contexts for dimension in dimensions}
+    names = [dimension.name for dimension in dimensions]
+    cells = set(itertools.product([context.id for context in contexts], names))
     for (context_id, name), texts in human.items():
         whose = f"human-written rungs of context {context_id!r}, dimension {name!r}"
         if (context_id, name) not in cells:
@@ -274,7 +285,7 @@ def _check_human(
             more = f", nor for {others:,} more" if others else ""
             raise UsageError(
                 f"{whose}: no such context and dimension are being built{more}; "
-                f"contexts are {contexts[0].id!r}, ..., and dimensions {', '.join(each.name for each in dimensions)}"
+                f"contexts are {contexts[0].id!r}, ..., and dimensions {', '.join(names)}"
             )
         accepted: dict[int, str] = {}
         for level, text in texts.items():
@@ -301,31 +312,31 @@ def _drafts(
     folder: Path | None,
 ) -> list[_Draft]:
     """Return an empty ladder for every context and dimension, with the templates and the recipe of its task."""
-    tasks = dict.fromkeys(context.task for context in contexts)
-    templates = {
-        task: {role: load_template(task, role, folder) for role in roles} for task in tasks
-    }
-    recipes = {
-        task: Recipe(
-            backend=fingerprint,
-            prompts=tuple(template.signature for template in templates[task].values()),
-            sampling=sampling,
-            version=__version__,
-        )
-        for task in tasks
-    }
-    return [
-        _Draft(
-            context=context,
-            dimension=dimension,
-            templates=templates[context.task],
-            recipe=recipes[context.task],
-            texts=dict(texts := human.get((context.id, dimension.name), {})),
-            human=frozenset(texts),
-        )
-        for context in contexts
-        for dimension in dimensions
-    ]
+    templates: dict[str, dict[str, Template]] = {}
+    recipes: dict[str, Recipe] = {}
+    drafts = []
+    for context in contexts:
+        task = context.task
+        if task not in templates:
+            templates[task] = {role: load_template(task, role, folder) for role in roles}
+            recipes[task] = Recipe(
+                backend=fingerprint,
+                prompts=tuple(template.signature for template in templates[task].values()),
+                sampling=sampling,
+                version=__version__,
+            )
+        for dimension in dimensions:
+            texts = human.get((context.id, dimension.name), {})
+            draft = _Draft(
+                context=context,
+                dimension=dimension,
+                templates=templates[task],
+                recipe=recipes[task],
+                texts=dict(texts),
+                human=frozenset(texts),
+            )
+            drafts.append(draft)
+    return drafts
 
 
 def _opened(
@@ -344,22 +355,23 @@ def _identity(drafts: Sequence[_Draft], rungs: int, attempts: int) -> dict[str, 
         return digest_of(json.dumps(list(values)), size=12)
 
     recipe = drafts[0].recipe
-    contexts = dict.fromkeys(draft.context for draft in drafts)
-    dimensions = dict.fromkeys(draft.dimension for draft in drafts)
+    prompts: dict[str, None] = {}
+    contexts, dimensions = {}, {}
+    for draft in drafts:
+        prompts |= dict.fromkeys(draft.recipe.prompts)
+        context, dimension = draft.context, draft.dimension
+        shown = context.text or context.references
+        contexts[context] = context.id, context.task, shown, context.background
+        dimensions[dimension] = dimension.name, dimension.description
     return {
         "rungs": rungs,
         "attempts": attempts,
         "backend": recipe.backend,
-        "prompts": list(
-            dict.fromkeys(signature for draft in drafts for signature in draft.recipe.prompts)
-        ),
+        "prompts": list(prompts),
         "sampling": asdict(recipe.sampling) if recipe.sampling else None,
         "version": recipe.version,
-        "contexts": digest(
-            (context.id, context.task, context.text or context.references, context.background)
-            for context in contexts
-        ),
-        "dimensions": digest((dimension.name, dimension.description) for dimension in dimensions),
+        "contexts": digest(contexts.values()),
+        "dimensions": digest(dimensions.values()),
         "human-written rungs": digest([sorted(draft.texts.items()) for draft in drafts]),
     }
 
@@ -423,21 +435,21 @@ class _Writing:
             )
         fresh = []
         for (draft, step), completion in zip(rest, completions, strict=True):
-            # The text may not be valid Unicode; `why_unusable` refuses it then.
             text = completion.text
+            if not isinstance(text, Unwritten):
+                # The text may not be valid Unicode; `why_unusable` refuses it then.
+                text = text.encode("utf-8", "replace").decode()
             entry = JournalEntry(
                 context_id=draft.context.id,
                 dimension=draft.dimension.name,
                 level=step.level,
                 attempt=attempt,
-                text=text
-                if isinstance(text, Unwritten)
-                else text.encode("utf-8", "replace").decode(),
+                text=text,
                 finish=completion.finish,
                 note=completion.note,
                 unusable=why_unusable(completion, draft.texts),
             )
-            # At once: the next text of this ladder must not equal it.
+            # The draft gets the text now, because the next text of this ladder must not equal it.
             draft.take(entry)
             fresh.append(entry)
         if self.journal is not None:

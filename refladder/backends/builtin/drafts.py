@@ -70,7 +70,7 @@ _FILLERS = (
     "Little else is known so far, although several people have asked.",
 )
 _LEADS = "In short:", "Briefly:", "In a few words:", "To sum up:", "All in all:", "In the end:"
-# In words.
+# Most words of a draft that is lengthened.
 _SHORT = 12
 _HANDFULS = 400
 _SCRAPS = "the", "of", "a", "and", "to"
@@ -120,10 +120,10 @@ def write_best(  # noqa: PLR0917
     if task == "summarization":
         # A summary is shorter than its source.
         longest = 2 * len(context.split()) // 3
-        drafts = [
-            " ".join(_key_sentences(context, min(budget, longest), random))
-            for budget in (50, 80, 120)
-        ]
+        drafts = []
+        for budget in (50, 80, 120):
+            sentences = _key_sentences(context, min(budget, longest), random)
+            drafts.append(" ".join(sentences))
     elif task == "data-to-text":
         drafts = [_verbalise(context, random) for _ in range(2)]
     elif task == "dialogue":
@@ -170,7 +170,7 @@ def _key_sentences(context: str, budget: int, random: random.Random) -> list[str
     sizes = [len(sentence.split()) for sentence in all_sentences]
     if len(all_sentences) > 4:
         del left[random.randrange(len(all_sentences))]
-    # Varies with the seed.
+    # The seed decides which sentences are preferred.
     taste = [random.uniform(0.6, 1.6) for _ in all_sentences]
     chosen: list[int] = []
     covered: set[str] = set()
@@ -295,7 +295,6 @@ def _damaged(
     size = max(1, len(words))
     order = random.sample(range(len(words)), len(words))
     moved = random.sample(words, len(words))
-    ranks = {position: rank for rank, position in enumerate(order)}
 
     start = random.random()
 
@@ -304,15 +303,14 @@ def _damaged(
         return words[: round(left * start)] + words[len(words) - left + round(left * start) :]
 
     def thin(share: float) -> list[str]:
-        return [
-            word for position, word in enumerate(words) if ranks[position] >= round(size * share)
-        ]
+        removed = set(order[: round(size * share)])
+        return [word for position, word in enumerate(words) if position not in removed]
 
     def scramble(share: float) -> list[str]:
-        return [
-            moved[position] if ranks[position] < round(size * share) else word
-            for position, word in enumerate(words)
-        ]
+        scrambled = words.copy()
+        for position in order[: round(size * share)]:
+            scrambled[position] = moved[position]
+        return scrambled
 
     def cut_and_scramble(share: float) -> list[str]:
         return scramble(share)[: round(size * (1 - share / 2))]

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import pairwise, product
 from operator import eq
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,12 +63,9 @@ _MISFITS = (
     ("and or but nor", "of and or but nor"),
     ("can could will would should must may might", "is are was were has had does did a an of"),
 )
-_MISFIT_PAIRS = frozenset(
-    (left, right)
-    for lefts, rights in _MISFITS
-    for left in lefts.split()
-    for right in rights.split()
-)
+_MISFIT_PAIRS: set[tuple[str, str]] = set()
+for _lefts, _rights in _MISFITS:
+    _MISFIT_PAIRS.update(product(_lefts.split(), _rights.split()))
 
 
 class Measures(NamedTuple):
@@ -132,11 +129,9 @@ def read_source(context: str, background: str, task: str) -> Source:
         elif task == "data-to-text":
             weights[word] = 1.0
         elif word not in weights:
-            weights[word] = (
-                counts[word] / (1 + 5 * position / len(words))
-                if task == "summarization"
-                else counts[word]
-            )
+            weights[word] = counts[word]
+            if task == "summarization":
+                weights[word] /= 1 + 5 * position / len(words)
     whole = sum(weights.values())
     return Source(
         weights={word: weight / whole for word, weight in weights.items()},

@@ -96,11 +96,13 @@ def facet_shares(name: str, description: str) -> Mapping[str, float]:
     shares = dict.fromkeys(FACETS, 0.0)
     for words, amount in ((split_words(name), NAME_SHARE), (split_words(description), 1.0)):
         for facet, stems in FACETS.items():
-            shares[facet] += amount * any(
-                word.startswith(stem) for stem in stems.split() for word in words
-            )
+            beginnings = tuple(stems.split())
+            if any(word.startswith(beginnings) for word in words):
+                shares[facet] += amount
     whole = sum(shares.values())
-    return {facet: share / whole if whole else 1 / len(shares) for facet, share in shares.items()}
+    if not whole:
+        return dict.fromkeys(shares, 1 / len(shares))
+    return {facet: share / whole for facet, share in shares.items()}
 
 
 @lru_cache(maxsize=256)
@@ -108,11 +110,11 @@ def feature_weights(task: str, name: str, description: str) -> tuple[tuple[float
     """Return the weight of every feature for a dimension of a task, and the quality of an ordinary text with them."""
     table = CLOSED_WEIGHTS if task in CLOSED_TASKS else OPEN_WEIGHTS
     shares = facet_shares(name, description)
-    weights = tuple(
-        sum(share * table[facet].get(field, 0.0) for facet, share in shares.items())
-        for field in Measures._fields
-    )
-    return weights, sum(map(mul, weights, ORDINARY))
+    weights = []
+    for field in Measures._fields:
+        parts = [share * table[facet].get(field, 0.0) for facet, share in shares.items()]
+        weights.append(sum(parts))
+    return tuple(weights), sum(map(mul, weights, ORDINARY))
 
 
 @lru_cache(maxsize=8192)

@@ -99,8 +99,8 @@ class Stored(Wrapper):
     def _stored(
         self, keys: Sequence[bytes], read: Callable[[bytes], Answered]
     ) -> list[Answered | None]:
-        answers = self.store.find(keys)
-        return [read(answers[key]) if key in answers else None for key in keys]
+        answers = {key: read(text) for key, text in self.store.find(keys).items()}
+        return list(map(answers.get, keys))
 
     def _answer(
         self,
@@ -201,8 +201,11 @@ def dump(answer: Completion | LabelReading) -> str | None:
     if isinstance(answer, Completion):
         if answer.finish == "error" or not is_unicode(answer.text + (answer.note or "")):
             return None
-        fields = {"text": answer.text, "finish": answer.finish, "note": answer.note}
-        return json.dumps(fields | {"cut": True} if answer.cut else fields, separators=(",", ":"))
+        fields: dict[str, object] = {"text": answer.text, "finish": answer.finish}
+        fields["note"] = answer.note
+        if answer.cut:
+            fields["cut"] = True
+        return json.dumps(fields, separators=(",", ":"))
     if (
         answer.logprobs is None
         or impossible(answer.logprobs, answer.mass)

@@ -94,7 +94,7 @@ class ResponseStore(Protocol):
         """Return the stored answers for these keys."""
 
     def add(self, fingerprint: str, kind: str, answers: Iterable[tuple[bytes, str]]) -> None:
-        """Store answers of a backend; one that is there already stays as it is."""
+        """Store answers of a backend; an answer that is already stored is kept."""
 
     def remove(self, keys: Sequence[bytes]) -> None:
         """Delete the answers for these keys."""
@@ -220,14 +220,14 @@ class SqliteStore:
             yield key, answer
 
     def add(self, fingerprint: str, kind: str, answers: Iterable[tuple[bytes, str]]) -> None:
-        """Store answers; one that is there already stays as it is."""
+        """Store answers; an answer that is already stored is kept."""
         now = int(time.time())
         with _explained(self.path):
             for chunk in _chunks(answers):
-                rows = [
-                    (key, now, text, _check(key, text.encode()), fingerprint, kind)
-                    for key, text in chunk
-                ]
+                rows = []
+                for key, text in chunk:
+                    check = _check(key, text.encode())
+                    rows.append((key, now, text, check, fingerprint, kind))
                 with self._transaction():
                     self._database.execute(
                         "INSERT OR IGNORE INTO sources (fingerprint, kind) VALUES (?, ?)",
@@ -254,12 +254,11 @@ class SqliteStore:
                 "fingerprint = ? AND kind = ?) GROUP BY time ORDER BY time DESC LIMIT ?",
                 (fingerprint, kind, LATEST),
             ).fetchall()
-        steps = [
-            (later - earlier, count)
-            for (later, count), (earlier, _) in itertools.pairwise(times)
-            if later - earlier < PAUSE
-        ]
-        seconds, answers = (sum(column) for column in zip(*steps, strict=True)) if steps else (0, 0)
+        seconds = answers = 0
+        for (later, count), (earlier, _) in itertools.pairwise(times):
+            if later - earlier < PAUSE:
+                seconds += later - earlier
+                answers += count
         return seconds / answers if answers >= FEWEST and seconds >= LEAST_SECONDS else None
 
     def count(self) -> int:

@@ -85,7 +85,7 @@ class TransformersBackend(Streaming):
         else:
             self._prefix = "on" if prefix else "off"
         self._requested_memory = memory
-        # Set once the weights are read.
+        # The memory is known once the weights are read.
         self._memory: int | None = None
         self._truncate = truncate_context
         self.tokens_sent = 0
@@ -109,9 +109,9 @@ class TransformersBackend(Streaming):
     @cached_property
     def scorer(self) -> Causal | EncoderDecoder:
         """Return the engine that reads log-probabilities; it loads the weights."""
-        model = self.opened.model
-        requested = self._requested_memory
-        memory = usable_memory(model.device) if requested is None else requested
+        model, memory = self.opened.model, self._requested_memory
+        if memory is None:
+            memory = usable_memory(model.device)
         self._memory = memory
         if self.opened.encoder_decoder:
             return EncoderDecoder(model, memory)
@@ -152,8 +152,9 @@ class TransformersBackend(Streaming):
     def tokens_run(self) -> int:
         """Return the number of tokens read so far, with labels and padding; shared tokens count once."""
         # Reading a counter loads no weights.
-        scorer: Causal | EncoderDecoder | None = self.__dict__.get("scorer")
-        return self._prompt_tokens_run + (0 if scorer is None else scorer.tokens_run)
+        if "scorer" not in self.__dict__:
+            return self._prompt_tokens_run
+        return self._prompt_tokens_run + self.scorer.tokens_run
 
     @property
     def usage(self) -> Usage:
@@ -166,13 +167,15 @@ class TransformersBackend(Streaming):
 
     @property
     def fingerprint(self) -> str:
-        """Return model, revision, dtype, template and all else that can change an answer; batches do not."""
-        options = ",truncate" * self._truncate
-        options += "" if self.rewards else f",prefix:{self._prefix}"
-        options += f",system:{instruction_digest(self._system)}" if self._system else ""
-        return (
-            f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}{options}"
-        )
+        """Return model, revision, dtype, template and every setting that can change an answer; the size of batches cannot."""
+        text = f"{self.kind}:{self.opened.fingerprint},template:{self.tokens.template_digest}"
+        if self._truncate:
+            text += ",truncate"
+        if not self.rewards:
+            text += f",prefix:{self._prefix}"
+        if self._system:
+            text += f",system:{instruction_digest(self._system)}"
+        return text
 
     def _begun(self, prompt: Prompt, labels: Sequence[str]) -> tuple[str, list[list[str]]]:
         """Return how the answer to a prompt begins, and the spellings of each label that may follow."""
@@ -200,12 +203,12 @@ class TransformersBackend(Streaming):
                 run,
                 run / max(seconds, 1e-9),
             )
-            readings = [
-                LabelReading(reason=note)
-                if question is None
-                else label_reading(question.labels, next(values), counts, note)
-                for question, note in fitted
-            ]
+            readings = []
+            for question, note in fitted:
+                reading = LabelReading(reason=note)
+                if question is not None:
+                    reading = label_reading(question.labels, next(values), counts, note)
+                readings.append(reading)
             self._first.readings(labels, readings)
             yield from enumerate(readings, start=row)
             row += len(group)
@@ -256,21 +259,21 @@ class TransformersBackend(Streaming):
         for rows, texts in self._in_batches([ids for _, ids, _ in fitting], sampling):
             self.tokens_sent += sum(len(fitting[row][1]) for row in rows)
             self._tokens_written += sum(len(text.ids) for text in texts)
-            completions = [
-                self._completion(text, fitting[row][2])
-                for row, text in zip(rows, texts, strict=True)
-            ]
-            self._first.texts(completions, sampling.max_tokens)
-            yield from zip((fitting[row][0] for row in rows), completions, strict=True)
+            completions = {}
+            for row, text in zip(rows, texts, strict=True):
+                number, _, note = fitting[row]
+                completions[number] = self._completion(text, note)
+            self._first.texts(list(completions.values()), sampling.max_tokens)
+            yield from completions.items()
 
     def write_ids(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling
     ) -> list[GeneratedText]:
         """Return the ids of one text for each prompt, drawn as by `write`; for inputs that no Prompt can express."""
-        batches = self._in_batches(prompts, sampling)
-        return in_order(
-            (row, text) for rows, texts in batches for row, text in zip(rows, texts, strict=True)
-        )
+        numbered: list[tuple[int, GeneratedText]] = []
+        for rows, texts in self._in_batches(prompts, sampling):
+            numbered += zip(rows, texts, strict=True)
+        return in_order(numbered)
 
     def _in_batches(
         self, prompts: Sequence[Sequence[int]], sampling: Sampling
@@ -296,9 +299,8 @@ class TransformersBackend(Streaming):
                 part = prompts[first : first + most]
                 rows = None
                 if reproducible:
-                    rows = next(
-                        (size for size in self._batch_sizes if len(part) <= size <= most), most
-                    )
+                    sizes = [size for size in self._batch_sizes if len(part) <= size <= most]
+                    rows = min(sizes, default=most)
                 texts += generate_batch(
                     model,
                     part,
@@ -317,7 +319,7 @@ class TransformersBackend(Streaming):
         token_bytes = cache_bytes_per_token(
             model.config.get_text_config(), int(model.dtype.itemsize)
         )
-        # Twice: a cache is copied when it grows.
+        # The cache counts twice, because it is copied when it grows.
         rows = (self._memory or 0) // (2 * token_bytes * longest)
         texts, tokens_run = halve_until_it_fits(
             run, max(1, min(_BATCH, rows)), 1, f"{self.opened.name}: writing"
@@ -340,25 +342,28 @@ class TransformersBackend(Streaming):
     def _values(self, questions: Sequence[TokenQuestion]) -> list[list[list[float]]]:
         """Return the log-probability of every token of every label of every question."""
         if isinstance(self.scorer, EncoderDecoder):
-            # Tokenised alone, so the same for all questions.
+            # Labels are tokenised alone, so they are the same for all questions.
             labels = questions[0].labels
-            logprobs = self.scorer.logprobs([question.prompt for question in questions], labels)
-            return [
-                [row[number, : len(label)].tolist() for number, label in enumerate(labels)]
-                for row in logprobs
-            ]
+            padded = self.scorer.logprobs([question.prompt for question in questions], labels)
+            logprobs = []
+            for rows in padded.tolist():
+                pairs = zip(rows, labels, strict=True)
+                logprobs.append([row[: len(label)] for row, label in pairs])
+            return logprobs
         sequences, reads = sequences_of(questions)
         values = iter(self.scorer.logprobs(sequences, reads).tolist())
-        return [
-            [[next(values) for _ in label] for label in question.labels] for question in questions
-        ]
+        logprobs = []
+        for question in questions:
+            of_labels = [list(itertools.islice(values, len(label))) for label in question.labels]
+            logprobs.append(of_labels)
+        return logprobs
 
     def _questions(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> list[tuple[TokenQuestion | None, str | None]]:
         """Return prompts of one prefix with the labels as tokens; or None and the reason why a prompt does not fit."""
         prefix, spellings = self._begun(prompts[0], labels)
-        flat = [text for group in spellings for text in group]
+        flat = list(itertools.chain(*spellings))
 
         def length(question: TokenQuestion) -> int:
             longest = 0 if self.opened.encoder_decoder else max(map(len, question.labels)) - 1
@@ -374,10 +379,8 @@ class TransformersBackend(Streaming):
             if question is not None and not self._fits_in_memory(len(question.prompt)):
                 tokens = len(question.prompt)
                 available = (self._memory or 0) / 2**20
-                group[number] = (
-                    None,
-                    _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available),
-                )
+                reason = _TOO_LITTLE_MEMORY.format(prompts[number].role, tokens, available)
+                group[number] = None, reason
         return group
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:
@@ -393,7 +396,7 @@ class TransformersBackend(Streaming):
         new: int = 0,
     ) -> Iterator[tuple[T | None, str | None]]:
         """Yield each prompt as tokens with room for `new` more, or None; with a note on what was cut or does not fit."""
-        # None is no limit.
+        # Without a number, the model has no limit.
         most = self._longest
         if most is not None and not self.opened.encoder_decoder:
             if new >= most:
@@ -453,7 +456,8 @@ def _groups(prompts: Sequence[Prompt]) -> Iterator[list[Prompt]]:
             last = group[-1]
             same = prompt.slots.get("context") == last.slots.get("context")
             alike = (prompt.prefix, prompt.labels) == (last.prefix, last.labels)
-            if not alike or len(group) >= (_LARGEST_GROUP if same else _GROUP):
+            most = _LARGEST_GROUP if same else _GROUP
+            if not alike or len(group) >= most:
                 yield group
                 group = []
         group.append(prompt)

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import time
-from contextlib import contextmanager, nullcontext, redirect_stderr
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -100,7 +100,7 @@ class Opened:
 
     @property
     def fingerprint(self) -> str:
-        """Name, revision and number format: all properties of a model that can change a number."""
+        """Return name, revision and number format: all properties of a model that can change a number."""
         return f"{self.name.replace('|', '_')}@{self.revision},{self.dtype}"
 
 
@@ -140,7 +140,7 @@ def _device(torch: Any, name: str) -> Any:
 
 
 def _dtype(torch: Any, name: str, stored: Any, device: Any, parameters: Callable[[], int]) -> Any:
-    """Return the dtype of a name; `auto` is that of the weights (bfloat16 for float16: T5 overflows in it), or float32."""
+    """Return the dtype of a name; `auto` is the dtype of the weights (bfloat16 for float16: T5 overflows in it), or float32."""
     if name not in DTYPES:
         raise UsageError(f"dtype={name}: must be one of {', '.join(DTYPES)}")
     if name != "auto":
@@ -206,7 +206,7 @@ def open_model(
         _check_folder(name)
     elif name.is_gguf and kind is None:
         _check_packages_of_gguf(name)
-        # Absolute, as transformers would prefer a file of this name in the working folder.
+        # The path is absolute, because transformers prefers a file of this name in the working folder.
         common["gguf_file"] = str(folder.resolve())
     else:
         common["revision"] = revision
@@ -268,11 +268,13 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
     if "gguf_file" in settings and hasattr(transformers, "GgufConfig"):
         settings["quantization_config"] = transformers.GgufConfig(dequantize=True)
     bars = sys.stderr.isatty()
-    bar_of_gguf = (
-        redirect_stderr(io.StringIO()) if "gguf_file" in settings and not bars else nullcontext()
-    )
     # The messages below replace its report on weights.
-    with silenced(bars=bars), bar_of_gguf, _explained(name):
+    with ExitStack() as stack:
+        stack.enter_context(silenced(bars=bars))
+        if "gguf_file" in settings and not bars:
+            # The reader of GGUF files always draws a bar.
+            stack.enter_context(redirect_stderr(io.StringIO()))
+        stack.enter_context(_explained(name))
         model, loading = getattr(transformers, kind).from_pretrained(
             name.source,
             use_safetensors=True,
@@ -281,13 +283,13 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
             **settings,
         )
         model.eval().requires_grad_(requires_grad=False).to(device)
-    # transformers 5 returns the name with both shapes, 4.57 the name alone
-    mismatched = sorted(
-        key if isinstance(key, str) else str(key[0]) for key in loading["mismatched_keys"]
-    )
+    mismatched = []
+    for key in loading["mismatched_keys"]:
+        # transformers 5 returns the name with both shapes, and 4.57 returns the name alone.
+        mismatched.append(key if isinstance(key, str) else str(key[0]))
     if mismatched:
         raise BackendUnavailableError(
-            f"{name}: the shapes of its weights ({len(mismatched)}, such as {mismatched[0]}) do not match config.json; "
+            f"{name}: the shapes of its weights ({len(mismatched)}, such as {min(mismatched)}) do not match config.json; "
             "files of different models are mixed: copy or download them again"
         )
     missing = sorted(loading["missing_keys"])
@@ -301,10 +303,10 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
         )
     # Without the model's own penalties and limits: Sampling alone determines the draw.
     if model.can_generate():
-        kept = {
-            f"{token}_token_id" for token in ("bos", "eos", "pad", "decoder_start", "forced_bos")
-        }
-        stored = {token: getattr(model.generation_config, token) for token in kept}
+        stored = {}
+        for token in ("bos", "eos", "pad", "decoder_start", "forced_bos"):
+            name_of_id = f"{token}_token_id"
+            stored[name_of_id] = getattr(model.generation_config, name_of_id)
         model.generation_config = transformers.GenerationConfig(**stored)
     return model
 
@@ -323,7 +325,7 @@ def _generation_settings(name: _Named, revision: str | None) -> Any:
         except OSError:
             if in_folder:
                 raise
-            # Not on the Hub.
+            # The Hub has no such file.
             return None
 
 
@@ -340,9 +342,10 @@ def _explained(name: _Named) -> Iterator[None]:
 
 
 def _check_packages_of_gguf(name: _Named) -> None:
-    missing = [
-        package for package in ("gguf", "accelerate") if importlib.util.find_spec(package) is None
-    ]
+    missing = []
+    for package in ("gguf", "accelerate"):
+        if importlib.util.find_spec(package) is None:
+            missing.append(package)
     if missing:
         raise BackendUnavailableError(
             f"{name}: to read a GGUF file, transformers needs {' and '.join(missing)}; run: "
@@ -352,10 +355,10 @@ def _check_packages_of_gguf(name: _Named) -> None:
 
 def _check_folder(name: _Named) -> None:
     if not (name.folder / "config.json").is_file():
-        gguf = next(iter(sorted(name.folder.glob("*.gguf"))), None)
-        advice = (
-            "" if gguf is None else f"; for a GGUF model name the file itself, {name.prefix}{gguf}"
-        )
+        gguf = min(name.folder.glob("*.gguf"), default=None)
+        advice = ""
+        if gguf is not None:
+            advice = f"; for a GGUF model name the file itself, {name.prefix}{gguf}"
         raise BackendUnavailableError(
             f"{name}: this folder has no config.json, so it does not hold a model saved by save_pretrained{advice}"
         )
@@ -447,11 +450,10 @@ def operations_per_second(dtype: str) -> float:
     import torch
 
     generator = torch.Generator().manual_seed(0)
-    left, right = (
-        torch.randn(_SIZE, _SIZE, generator=generator).to(getattr(torch, dtype)) for _ in range(2)
-    )
+    pair = torch.randn(2, _SIZE, _SIZE, generator=generator).to(getattr(torch, dtype))
+    left, right = pair.unbind()
     seconds = []
-    # The first one allocates.
+    # The first product allocates memory, so its time does not count.
     for _ in range(_REPEATS + 1):
         start = time.perf_counter()
         torch.nn.functional.linear(left, right)

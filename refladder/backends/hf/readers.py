@@ -33,7 +33,7 @@ class Encoded(NamedTuple):
 
 
 def longest_text(tokenizer: Any, config: Any) -> int:
-    """Return the maximum number of tokens: that of the tokenizer, or of a shorter position table."""
+    """Return the maximum number of tokens, by the tokenizer or by a shorter position table."""
     longest = int(tokenizer.model_max_length)
     positions = getattr(config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
@@ -70,31 +70,27 @@ class Reader:
         """Return two texts with special tokens, the first cut at its end to fit; None if nothing of it is left."""
         frame = list(self._frame["input_ids"])
         width = len(self._placeholder)
-        starts = [
-            index
-            for index in range(len(frame))
-            if frame[index : index + width] == self._placeholder
-        ]
+        starts = []
+        for index in range(len(frame)):
+            if frame[index : index + width] == self._placeholder:
+                starts.append(index)
+        low, high = starts[0], starts[-1]
         most = self.longest - (len(frame) - 2 * width) - len(tail) - len(second)
         if most < min(1, len(first)):
             return None
         start = [*first[:most], *tail]
 
         def filled(framed: Sequence[int], one: Sequence[int], other: Sequence[int]) -> list[int]:
-            low, high = starts[0], starts[-1]
-            return [
-                *framed[:low],
-                *one,
-                *framed[low + width : high],
-                *other,
-                *framed[high + width :],
-            ]
+            before, between, after = (
+                framed[:low],
+                framed[low + width : high],
+                framed[high + width :],
+            )
+            return [*before, *one, *between, *other, *after]
 
         types = self._frame.get("token_type_ids")
         if types is not None:
-            types = filled(
-                types, [types[starts[0]]] * len(start), [types[starts[-1]]] * len(second)
-            )
+            types = filled(types, [types[low]] * len(start), [types[high]] * len(second))
         return Encoded(filled(frame, start, second), types, len(first) > most)
 
     def run(

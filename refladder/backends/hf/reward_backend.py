@@ -45,10 +45,9 @@ class RewardBackend(WritesNothing, TransformersBackend):
     @cached_property
     def _reader(self) -> Reader:
         """Return the model with its weights, in batches that fit in memory."""
-        device = self.opened.model.device
-        self._memory = (
-            usable_memory(device) if self._requested_memory is None else self._requested_memory
-        )
+        self._memory = self._requested_memory
+        if self._memory is None:
+            self._memory = usable_memory(self.opened.model.device)
         return Reader(self.opened, self._memory)
 
     def load(self) -> None:
@@ -67,9 +66,10 @@ class RewardBackend(WritesNothing, TransformersBackend):
         check_role(self.fingerprint, prompts)
         for first in range(0, len(prompts), _GROUP):
             fitted = [*self._fitted(prompts[first : first + _GROUP], self._encoded, len)]
-            rows = [
-                Encoded(ids, None, cut=note is not None) for ids, note in fitted if ids is not None
-            ]
+            rows = []
+            for ids, note in fitted:
+                if ids is not None:
+                    rows.append(Encoded(ids, None, cut=note is not None))
             logits = iter(
                 self._reader.run(rows, lambda model, arguments: model(**arguments).logits)
             )
@@ -77,15 +77,11 @@ class RewardBackend(WritesNothing, TransformersBackend):
             self.tokens_sent += tokens
             self._prompt_tokens_run += tokens
             for number, (ids, note) in enumerate(fitted, start=first):
-                if ids is None:
-                    yield number, LabelReading(reason=note)
-                else:
-                    yield (
-                        number,
-                        reward_reading(
-                            float(next(logits)[0]), labels, note=note, cut=note is not None
-                        ),
-                    )
+                reading = LabelReading(reason=note)
+                if ids is not None:
+                    reward = float(next(logits)[0])
+                    reading = reward_reading(reward, labels, note=note, cut=note is not None)
+                yield number, reading
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
         """Return the number of all tokens, without loading weights."""
@@ -108,7 +104,7 @@ def open_local(
     trust_remote_code: str = "false",
     **options: Any,
 ) -> RewardBackend:
-    """Open a reward model of the Hub or a folder; the options are those of `open_hf` but prefix."""
+    """Open a reward model of the Hub or a folder, with all options of `open_hf` but prefix."""
     allowed = parse_memory(memory)
     truncate = flag("truncate_context", truncate_context)
     trust = flag("trust_remote_code", trust_remote_code)

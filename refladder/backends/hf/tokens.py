@@ -8,7 +8,13 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.backends.labels import both_count, reading_from_sequences, shortened, spellings_after
+from refladder.backends.labels import (
+    both_count,
+    ids_after,
+    reading_from_sequences,
+    shortened,
+    spellings_after,
+)
 from refladder.engine.trie import Read
 from refladder.errors import BackendUnavailableError, UsageError, option
 from refladder.records import LabelReading, digest_of
@@ -24,7 +30,7 @@ _SAMPLE = (
     "yesterday's bread away, and students carry it through the town by bicycle every morning before eight. Where does "
     "the river end? Nobody knew; 14 of 23 maps showed a lake, and the rest (printed in 1908) a marsh. They walked on. "
 )
-# Replaces today's date, which some templates write into every prompt, so that a score does not change overnight.
+# Some templates write today's date into every prompt. This macro fixes it, so that a score does not change overnight.
 _FIXED_DATE = "{% macro strftime_now(layout) %}{{ '2024-07-26' if layout == '%Y-%m-%d' else '26 Jul 2024' }}{% endmacro %}"
 # The tokenizer needs about 100 bytes per token.
 _TEXTS_AT_ONCE = 64
@@ -63,22 +69,22 @@ class Tokens:
                 "instruct model is recommended.",
                 name,
             )
-        controls = [
-            str(token)
-            for token in tokenizer.added_tokens_decoder.values()
-            if len(str(token).strip()) > 1 and (token.special or str(token) in (template or ""))
-        ]
+        controls = []
+        for token in tokenizer.added_tokens_decoder.values():
+            text = str(token)
+            if len(text.strip()) > 1 and (token.special or text in (template or "")):
+                controls.append(text)
         longest_first = sorted(controls, key=lambda text: (-len(text), text))
         self._controls = re.compile("|".join(map(re.escape, longest_first))) if controls else None
         self._begun: dict[tuple[str, tuple[str, ...]], tuple[str, list[list[str]]]] = {}
         self._last_end: tuple[str, tuple[str, ...], list[list[int]]] = ("", (), [])
         [bare] = self._ids(["a"])
         framed = list(tokenizer("a", return_attention_mask=False)["input_ids"])
-        start = next(
-            (index for index in range(len(framed)) if framed[index : index + len(bare)] == bare), 0
-        )
+        width = len(bare)
+        starts = [index for index in range(len(framed)) if framed[index : index + width] == bare]
+        start = starts[0] if starts else 0
         self._before = framed[:start]
-        self._after = framed[start + len(bare) :]
+        self._after = framed[start + width :]
 
     @property
     def template_digest(self) -> str:
@@ -96,12 +102,11 @@ class Tokens:
         pieces_of = []
         for messages in turns:
             texts = [message["content"] for message in messages]
-            marked = [self._marked(text, *texts) for text in texts]
-            said = [
-                {**message, "content": text}
-                for message, (text, _) in zip(messages, marked, strict=True)
-            ]
-            pieces_of.append(self._chat(said, start_answer=False).split(marked[0][1]))
+            said = []
+            for message in messages:
+                marked, mark = self._marked(message["content"], *texts)
+                said.append({**message, "content": marked})
+            pieces_of.append(self._chat(said, start_answer=False).split(mark))
         return self._encode(pieces_of)
 
     def plain(self, text: str) -> list[int]:
@@ -126,7 +131,9 @@ class Tokens:
         else:
             questions = []
             for prompt, pieces in zip(prompts, pieces_of, strict=True):
-                answers = labels if prefix else [self._answer(pieces[-1], each) for each in labels]
+                answers = tuple(labels)
+                if not prefix:
+                    answers = tuple(self._answer(pieces[-1], label) for label in labels)
                 questions.append(self._with_labels(prompt, pieces, answers))
         for question in questions:
             for label, ids in zip(labels, question.labels, strict=True):
@@ -137,21 +144,14 @@ class Tokens:
         return questions
 
     def _with_labels(
-        self, prompt: list[int], pieces: Sequence[str], answers: Sequence[str]
+        self, prompt: list[int], pieces: Sequence[str], answers: tuple[str, ...]
     ) -> TokenQuestion:
-        answers = tuple(answers)
         tail = self._tail(pieces[-1])
         if tail:
-            # Most templates give all prompts one end.
-            if self._last_end[:2] != (
-                tail,
-                answers,
-            ):
-                self._last_end = (
-                    tail,
-                    answers,
-                    self._ids([tail, *(tail + answer for answer in answers)]),
-                )
+            # Most templates give all prompts one end, so the ids of the last one are kept.
+            if self._last_end[:2] != (tail, answers):
+                ids = self._ids([tail, *(tail + answer for answer in answers)])
+                self._last_end = (tail, answers, ids)
             tail_ids, *ends = self._last_end[2]
             if tail_ids and prompt[-len(tail_ids) :] == tail_ids:
                 return _split(prompt, [prompt[: -len(tail_ids)] + end for end in ends])
@@ -164,25 +164,30 @@ class Tokens:
         if not prefix:
             return prefix, [[label] for label in labels]
         if (prefix, labels) not in self._begun:
-            found = (self._spelt(part, labels) for part in shortened(prefix))
-            self._begun[prefix, labels] = next(filter(None, found), None) or self.begun("", labels)
+            self._begun[prefix, labels] = self._longest_begun(prefix, labels)
         return self._begun[prefix, labels]
+
+    def _longest_begun(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]]:
+        for part in shortened(prefix):
+            spelt = self._spelt(part, labels)
+            if spelt is not None:
+                return spelt
+        return self.begun("", labels)
 
     def _spelt(self, prefix: str, labels: tuple[str, ...]) -> tuple[str, list[list[str]]] | None:
         groups = [spellings_after(prefix, label) for label in labels]
         start = self._pieces("a", prefix)[-1]
-        before, *wholes = self._ids(
-            [start, *(start + spelling for group in groups for spelling in group)]
-        )
-        ends = (ids[len(before) :] if ids[: len(before)] == before else [] for ids in wholes)
-        found = [[next(ends) for _ in group] for group in groups]
-        if not all(group[0] for group in found):
-            return None
-        most = 1 + both_count(found)
-        return prefix, [
-            [spelling for spelling, ids in zip(group, tokens, strict=True) if ids][:most]
-            for group, tokens in zip(groups, found, strict=True)
-        ]
+        [before] = self._ids([start])
+        ends = []
+        for group in groups:
+            wholes = self._ids([start + spelling for spelling in group])
+            ends.append([ids_after(before, whole) for whole in wholes])
+            # The first spelling of each label has tokens of its own.
+            if not ends[-1][0]:
+                return None
+        if not both_count(ends):
+            return prefix, [group[:1] for group in groups]
+        return prefix, groups
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of ids, without special tokens."""
@@ -197,11 +202,8 @@ class Tokens:
         """Return the ids that end a text, from the model's generation settings and the tokenizer."""
         stored = model.generation_config.eos_token_id
         ids = [*stored] if isinstance(stored, list) else [stored]
-        return list(
-            dict.fromkeys(
-                token for token in [*ids, self._tokenizer.eos_token_id] if token is not None
-            )
-        )
+        distinct = dict.fromkeys([*ids, self._tokenizer.eos_token_id])
+        return [token for token in distinct if token is not None]
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         ids: list[list[int]] = []
@@ -221,15 +223,14 @@ class Tokens:
         """Return the prompt as text, split inside each control token that the user's text spells, so that it stays text."""
         marked, mark = self._marked(text, self._system)
         rendered = self._rendered(marked, self._marked(self._system, text)[0])
-        return (rendered + self._answer(rendered, prefix) if prefix else rendered).split(mark)
+        if prefix:
+            rendered += self._answer(rendered, prefix)
+        return rendered.split(mark)
 
     def _marked(self, text: str, *others: str) -> tuple[str, str]:
         """Return a text with a mark inside each control token that it spells, and the mark; `others` do not hold it."""
-        mark = next(
-            chr(code)
-            for code in _PRIVATE_USE
-            if not any(chr(code) in each for each in (text, *others))
-        )
+        everything = text + "".join(others)
+        mark = next(chr(code) for code in _PRIVATE_USE if chr(code) not in everything)
         while self._controls is not None and (match := self._controls.search(text)):
             text = text[: match.start() + 1] + mark + text[match.start() + 1 :]
         return text, mark
@@ -246,7 +247,7 @@ class Tokens:
         return rendered
 
     def check_template(self) -> None:
-        """Find how the template reads a message: as a string or, that of a model that takes images, a list of parts."""
+        """Find whether the template reads a message as a string or, as in models that take images, as a list of parts."""
         if self._template is None or self._in_parts is not None:
             return
         word, problem = _SAMPLE[:11], None
@@ -290,10 +291,7 @@ class Tokens:
     ) -> str:
         template = self._template or ""
         if in_parts:
-            messages = [
-                {**message, "content": [{"type": "text", "text": message["content"]}]}
-                for message in messages
-            ]
+            messages = list(map(_with_parts, messages))
         try:
             return str(
                 self._tokenizer.apply_chat_template(
@@ -308,10 +306,9 @@ class Tokens:
                 )
             )
         except Exception as error:
-            if type(error).__module__.partition(".")[0] != "jinja2" and not isinstance(
-                error, TypeError
-            ):
-                # A TypeError is that of a template too, such as text + a list of parts.
+            # A template can raise a TypeError too, as by text + a list of parts.
+            of_jinja = type(error).__module__.partition(".")[0] == "jinja2"
+            if not (of_jinja or isinstance(error, TypeError)):
                 raise
             raise BackendUnavailableError(
                 f"hf:{self._name}: its chat template fails on one user message ({error}); use another model"
@@ -333,12 +330,14 @@ class Tokens:
 
     def _encode(self, pieces_of: Sequence[Sequence[str]]) -> list[list[int]]:
         """Return the ids of prompts that are split into pieces."""
-        parts = iter(self._ids([piece for pieces in pieces_of for piece in pieces]))
-        prompts = [[token for _ in pieces for token in next(parts)] for pieces in pieces_of]
-        if self._template is not None:
-            return prompts
-        after = self._after if self._encoder_decoder else []
-        return [[*self._before, *ids, *after] for ids in prompts]
+        parts = iter(self._ids(list(itertools.chain.from_iterable(pieces_of))))
+        before = self._before if self._template is None else []
+        after = self._after if self._template is None and self._encoder_decoder else []
+        prompts = []
+        for pieces in pieces_of:
+            ids = itertools.chain.from_iterable(itertools.islice(parts, len(pieces)))
+            prompts.append([*before, *ids, *after])
+        return prompts
 
     def _tail(self, rendered: str) -> str:
         """Return the text after the last control token, if that is near the end; a label's tokens depend on nothing before."""
@@ -348,6 +347,11 @@ class Tokens:
         for last in self._controls.finditer(rendered, max(0, len(rendered) - _TAIL)):  # noqa: B007
             pass
         return rendered[last.end() :] if last else ""
+
+
+def _with_parts(message: Mapping[str, object]) -> dict[str, object]:
+    """Return a message whose content is a list of parts."""
+    return {**message, "content": [{"type": "text", "text": message["content"]}]}
 
 
 def _split(prompt: list[int], wholes: list[list[int]]) -> TokenQuestion:
@@ -368,10 +372,8 @@ def sequences_of(questions: Sequence[TokenQuestion]) -> tuple[list[list[int]], l
     reads: list[Read] = []
     for question in questions:
         for label in question.labels:
-            first = len(question.prompt) - 1
-            reads += [
-                Read(len(sequences), first + offset, token) for offset, token in enumerate(label)
-            ]
+            for position, token in enumerate(label, start=len(question.prompt) - 1):
+                reads.append(Read(len(sequences), position, token))
             sequences.append([*question.prompt, *label[:-1]])
     return sequences, reads
 
@@ -384,9 +386,9 @@ def label_reading(
 ) -> LabelReading:
     """Combine the token log-probabilities of a prompt into one number per label; `note` says how it was cut, if so."""
     cut = note is not None
-    if not all(math.isfinite(value) for tokens in values for value in tokens):
-        wrong = next(value for tokens in values for value in tokens if not math.isfinite(value))
-        return LabelReading(reason=NOT_FINITE.format(wrong), cut=cut)
+    for value in itertools.chain(*values):
+        if not math.isfinite(value):
+            return LabelReading(reason=NOT_FINITE.format(value), cut=cut)
     sequences = [tuple(ids) for ids in labels]
     logprobs = {ids: math.fsum(tokens) for ids, tokens in zip(sequences, values, strict=True)}
     rest = iter(sequences)

@@ -198,7 +198,7 @@ class AnswerFiles:
     def _look(self) -> None:
         """Read the files of the folder again if one of them has changed."""
         patterns = (_NUMBERED, "answers*.jsonl", "answers*.jsonl.gz")
-        paths = sorted(path for pattern in patterns for path in self._folder.glob(pattern))
+        paths = sorted(itertools.chain(*map(self._folder.glob, patterns)))
         stamps = {path: _stamp(path) for path in paths}
         if stamps == self._stamps:
             return
@@ -289,7 +289,9 @@ class AnswerFiles:
         self._stamps = None
         older = {self._read.requests[name] for name in lines.keys() - set(fresh)}
         files = [*sorted(older), *written]
-        names = ", ".join(files) if len(files) <= _SHOWN else f"{files[0]} to {files[-1]}"
+        names = ", ".join(files)
+        if len(files) > _SHOWN:
+            names = f"{files[0]} to {files[-1]}"
         failed = [self._read.failed[name] for name in self._missing if name in self._read.failed]
         again = ""
         if failed:
@@ -320,7 +322,9 @@ def _stamp(path: Path) -> tuple[int, int]:
 def _answer(line: Mapping[str, object], where: str) -> _Found | str:
     """Return the answer that a line holds, or why its request has to wait."""
     if "text" in line and "response" not in line:
-        texts = line["text"] if isinstance(line["text"], list) else [line["text"]]
+        texts = line["text"]
+        if not isinstance(texts, list):
+            texts = [texts]
         if not texts or not all(isinstance(text, str) for text in texts):
             return "text must be a text or a list of texts"
         choices = []
@@ -352,12 +356,12 @@ def _placed(choice: Any, place: str) -> Any:
 
 def _same_model(answered: str, asked: str) -> bool:
     """Return whether two names are of one model: they may differ before a `/`, and in a version."""
-    one, other = (name.rstrip("/").rpartition("/")[2].casefold() for name in (answered, asked))
-    short, long = sorted((one, other), key=len)
+    names = [name.rstrip("/").rpartition("/")[2].casefold() for name in (answered, asked)]
+    short, long = sorted(names, key=len)
     base = short.removesuffix("-latest")
-    return one == other or (
-        long.startswith(base) and _OF_A_VERSION.fullmatch(long[len(base) :]) is not None
-    )
+    if short == long:
+        return True
+    return long.startswith(base) and _OF_A_VERSION.fullmatch(long[len(base) :]) is not None
 
 
 def _save(path: Path, lines: Iterable[bytes]) -> None:

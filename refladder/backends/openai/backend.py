@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from refladder.records import Prompt
 
 _PACKAGES = "aiohttp", "tenacity"
-# In rows.
+# Rows that may rely on a proof before it is renewed.
 PROVEN_FOR = 200
 # Seconds that an answer may wait for others.
 _TOGETHER = 0.005
@@ -113,15 +113,13 @@ class OpenAIBackend(Streaming):
     def usage(self) -> Usage:
         """Return requests and tokens as the server reported them; `run_tokens` are prompt tokens that were not cached."""
         counts = self._tally.counts
-        unknown = counts["prompt tokens of unknown cache"] or (
-            counts["requests"] and not counts["prompt tokens"]
-        )
+        requests, prompt_tokens = counts["requests"], counts["prompt tokens"]
+        unknown = counts["prompt tokens of unknown cache"] or (requests and not prompt_tokens)
+        run_tokens = None if unknown else prompt_tokens - counts["cached prompt tokens"]
         return Usage(
-            requests=counts["requests"],
-            prompt_tokens=counts["prompt tokens"],
-            run_tokens=None
-            if unknown
-            else counts["prompt tokens"] - counts["cached prompt tokens"],
+            requests=requests,
+            prompt_tokens=prompt_tokens,
+            run_tokens=run_tokens,
             answer_tokens=counts["answer tokens"],
         )
 
@@ -144,33 +142,34 @@ class OpenAIBackend(Streaming):
     @property
     def fingerprint(self) -> str:
         """Return kind, model, server and how labels are read, in one line without the key."""
-        parts = urlsplit(self.options.base_url)
-        extra = (
-            f" extra={sorted(redacted(dict(self.options.extra)).items())}"
-            if self.options.extra
-            else ""
-        )
-        if self.options.system:
-            extra = f" system={instruction_digest(self.options.system)}{extra}"
-        query = f"?{parts.query}" if parts.query else ""
-        place = f"{self.model}@{parts.netloc}{parts.path}{query}"
+        options = self.options
+        parts = urlsplit(options.base_url)
+        place = f"{parts.netloc}{parts.path}"
+        if parts.query:
+            place += f"?{parts.query}"
         # The folder's id stays when the folder is moved.
         if self._files is not None:
-            place = f"{self.model}@file:{self._files.id}"
-        return f"{self.kind}:{place} {self._mode}{extra}".translate(_FINGERPRINT)
+            place = f"file:{self._files.id}"
+        text = f"{self.kind}:{self.model}@{place} {self._mode}"
+        if options.system:
+            text += f" system={instruction_digest(options.system)}"
+        if options.extra:
+            text += f" extra={sorted(redacted(dict(options.extra)).items())}"
+        return text.translate(_FINGERPRINT)
 
     @property
     def _mode(self) -> str:
         """Return how labels are read, as written in the fingerprint."""
-        # stored answers without the word shares are smoothed shares, not to be mixed with these
-        shares = "-shares" if self.capabilities.mode == "sample" else ""
-        tokens = f" answer{self.options.answer_tokens}" if self.options.answer_tokens else ""
-        switched = (
-            f"thoughts:off({self.capabilities.dialect.switch}) "
-            if self.capabilities.dialect.switch
-            else ""
-        )
-        return f"{switched}prefix:{self.capabilities.prefix} {self.capabilities.name(self.options.samples)}{shares}{tokens}"
+        capabilities = self.capabilities
+        text = f"prefix:{capabilities.prefix} {capabilities.name(self.options.samples)}"
+        if capabilities.dialect.switch:
+            text = f"thoughts:off({capabilities.dialect.switch}) {text}"
+        if capabilities.mode == "sample":
+            # Stored answers without this word are smoothed shares, which must not be mixed with these.
+            text += "-shares"
+        if self.options.answer_tokens:
+            text += f" answer{self.options.answer_tokens}"
+        return text
 
     @property
     def notice(self) -> str:
@@ -178,11 +177,9 @@ class OpenAIBackend(Streaming):
         if self._files is not None:
             return f"{self.model}: answers come from files in {self.options.folder}"
         capabilities, samples = self.capabilities, self.options.samples
-        how = (
-            VOTES
-            if capabilities.fixed
-            else READERS[capabilities.mode].words.format(top=capabilities.top, samples=samples)
-        )
+        how = READERS[capabilities.mode].words.format(top=capabilities.top, samples=samples)
+        if capabilities.fixed:
+            how = VOTES
         if capabilities.dialect.switch:
             how += f", its thoughts switched off ({capabilities.dialect.switch})"
         elif capabilities.thinks:
@@ -218,17 +215,19 @@ class OpenAIBackend(Streaming):
                 options = replace(options, mode="top")
             self._capabilities = without_handshake(options, ())
             self._greeting = None
-            reads = "samples answers" if options.mode == "sample" else "reads label probabilities"
+            answers = "samples answers" if options.mode == "sample" else "reads label probabilities"
+            if self.rewards:
+                answers = "gives rewards"
             return (
-                f"{self.model}: the server was not asked ({error}). The estimate assumes that it "
-                f"{'gives rewards' if self.rewards else reads}. Its tokens and stored answers are not known"
+                f"{self.model}: the server was not asked ({error}). The estimate assumes that it {answers}. "
+                "Its tokens and stored answers are not known"
             )
         finally:
             self.options = replace(self.options, attempts=options.attempts)
         return None
 
     def count_requests(self, texts: int, readings: int) -> int | None:
-        """Return the requests with those of the handshake; None if some are for tokens, or complete labels."""
+        """Return the number of requests, with the handshake; None if some are for tokens, or complete labels."""
         capabilities, each = self.capabilities, 1
         if capabilities.mode == "sample" and not capabilities.several:
             each = capabilities.answers(self.options)
@@ -243,9 +242,8 @@ class OpenAIBackend(Streaming):
         """Return the most tokens that answer a judging prompt, without requests that complete long labels."""
         if self.capabilities.mode != "sample":
             return 1
-        return self.capabilities.answers(self.options) * self.capabilities.answer_tokens(
-            self.options
-        )
+        each = self.capabilities.answer_tokens(self.options)
+        return self.capabilities.answers(self.options) * each
 
     @property
     def reads_probabilities(self) -> bool:
@@ -255,12 +253,9 @@ class OpenAIBackend(Streaming):
     @property
     def answering(self) -> Sampling:
         """Return sampling with room for thoughts if the model thinks, and temperature 1 if it accepts no other."""
-        most = self.options.answer_tokens or (
-            THINKING_TOKENS if self.capabilities.thinks else STATED_TOKENS
-        )
-        return Sampling(
-            max_tokens=most, temperature=0.0 if self.capabilities.dialect.tempered else 1.0
-        )
+        room = THINKING_TOKENS if self.capabilities.thinks else STATED_TOKENS
+        temperature = 0.0 if self.capabilities.dialect.tempered else 1.0
+        return Sampling(max_tokens=self.options.answer_tokens or room, temperature=temperature)
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
         """Return the prompt tokens of all requests for each prompt, without those that complete a label; None if unknown."""
@@ -326,10 +321,10 @@ class OpenAIBackend(Streaming):
     ) -> Generator[tuple[int, Answer]]:
         if not prompts:
             return
-        # Answers may have come since.
+        # Answers may have come since the last call.
         if self._files is not None:
             self._capabilities = None
-        # The handshake comes first.
+        # The handshake comes before the first row.
         capabilities = self.capabilities
         results: queue.SimpleQueue[list[tuple[int, Answer]] | None] = queue.SimpleQueue()
 
@@ -379,10 +374,11 @@ class OpenAIBackend(Streaming):
 
     def _relying(self, capabilities: Capabilities, prompts: Sequence[Prompt]) -> int:
         """Return the number of prompts that rely on what the handshake found."""
-        return sum(
-            bool(capabilities.dialect.switch or (prompt.prefix and capabilities.prefix == "on"))
-            for prompt in prompts
-        )
+        if capabilities.dialect.switch:
+            return len(prompts)
+        if capabilities.prefix != "on":
+            return 0
+        return sum(bool(prompt.prefix) for prompt in prompts)
 
     async def _check_again(self, client: Client, capabilities: Capabilities) -> None:
         """Raise Refusal if the server is not what the handshake found."""
@@ -448,13 +444,14 @@ class Requests(Generic[T]):
                 self._stop()
             self._release()
         except BaseExceptionGroup as errors:
-            # The first ended the run; the others only followed it.
+            # The first error ended the run; the others only followed it.
             raise errors.exceptions[0] from None
         finally:
             self._deliver()
 
     async def _work(self, client: Client, rows: Iterator[tuple[int, Prompt]]) -> None:
-        while block := list(itertools.islice(rows, 1 if self.together is None else BLOCK)):
+        most = 1 if self.together is None else BLOCK
+        while block := list(itertools.islice(rows, most)):
             if not await self._answered_together(client, block):
                 for row, prompt in block:
                     await self._ask(client, row, prompt)
@@ -534,13 +531,13 @@ class Running(Generic[T]):
         return self
 
     def __exit__(self, *_: object) -> None:
-        # The loop is closed: it is over.
+        # The loop is closed, so the run is over.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()
 
     def result(self) -> T:
-        """Wait for the end of the work; returns its result or raises its error."""
+        """Wait for the end of the work, and return its result or raise its error."""
         self._thread.join()
         return self._task.result()
 

@@ -91,11 +91,8 @@ def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
 
 async def continues_from_a_token(client: Client) -> bool:
     """Return whether the server continues a begun answer: its second token must be as probable as in one go."""
-    # The first asks for one word, which may be one token.
-    for question in (
-        *QUESTIONS[1:],
-        QUESTIONS[0],
-    ):
+    # The first question comes last: it asks for one word, which may be one token.
+    for question in (*QUESTIONS[1:], QUESTIONS[0]):
         try:
             content = (await client.likely(question, 2, most=2))["logprobs"]["content"]
             if len(content) < 2:
@@ -103,10 +100,8 @@ async def continues_from_a_token(client: Client) -> bool:
             begun = begun_answer(question, content[0]["token"])
             again = (await client.likely(begun, 2))["logprobs"]["content"][0]
             apart = abs(again["logprob"] - content[1]["logprob"])
-            return bool(
-                again["token"] == content[1]["token"]
-                and apart < (_SAME if client.settling else _SAME_IN_A_CROWD)
-            )
+            allowed = _SAME if client.settling else _SAME_IN_A_CROWD
+            return bool(again["token"] == content[1]["token"] and apart < allowed)
         except Refusal as refusal:
             if not client.settling and (refusal.of_the_server or refusal.ends_the_run):
                 raise
@@ -143,9 +138,11 @@ async def _greedy(client: Client, messages: Messages) -> str:
 
 async def _keeps_to_a_form(client: Client, tokens: Sequence[Choice]) -> bool:
     """Return whether an answer can be forced to begin with a less probable token without changing its probability."""
-    words = [
-        token for token in tokens[1:] if (token.text or "").isascii() and bare(token.text or "")
-    ]
+    words = []
+    for token in tokens[1:]:
+        text = token.text or ""
+        if text.isascii() and bare(text):
+            words.append(token)
     try:
         # Some tokenizers make another token of the text of a token.
         for token in words[:_TRIED]:
@@ -159,7 +156,7 @@ async def _keeps_to_a_form(client: Client, tokens: Sequence[Choice]) -> bool:
 async def read_top(
     client: Client, capabilities: Capabilities, messages: Messages, labels: Sequence[str]
 ) -> LabelReading:
-    """Label log-probabilities from the most probable first tokens; begun labels are completed (`Capabilities.completion`)."""
+    """Read labels from the most probable first tokens; begun labels are completed (`Capabilities.completion`)."""
     messages = await client.shortened(messages, tuple(labels))
     choice = await client.likely(messages, capabilities.top)
     partial = from_top(_top_tokens(checked_choices(choice), choice, 1), labels)
@@ -191,14 +188,14 @@ async def _continued(
     while rest := name[len(bare(text)) :]:
         asked, prefix = split_answer(messages)
         choices = checked_choices(await client.likely(begun_answer(asked, prefix + text), top))
-        fits = [
-            choice for choice in choices if choice.text and rest.startswith(choice.text.casefold())
-        ]
-        if not fits:
+        # The most probable choice comes first.
+        for choice in choices:
+            if choice.text and rest.startswith(choice.text.casefold()):
+                break
+        else:
             return None
-        best = max(fits, key=lambda choice: choice.logprob)
-        total += best.logprob
-        text += best.text or ""
+        total += choice.logprob
+        text += choice.text
     return total
 
 
@@ -208,26 +205,27 @@ async def _forced(client: Client, messages: Messages, beginning: Choice, rest: s
     The first value must be that without the form.
     """
     text = beginning.text or ""
-    form = [
-        _literal(text),
-        *(f"[{mark}{mark.upper()}]" if mark.isalpha() else _literal(mark) for mark in rest),
-    ]
+    form = [_literal(text)]
+    for mark in rest:
+        form.append(f"[{mark}{mark.upper()}]" if mark.isalpha() else _literal(mark))
     choice = await client.likely(
         messages,
         1,
         most=len(rest) + 1,
         grammar=f"root ::= {' '.join(form)}",
         logit_bias={text: _BIAS},
-        # llama-cpp-python: by their text.
+        # llama-cpp-python names the tokens of `logit_bias` by their text.
         logit_bias_type="tokens",
     )
     rows = rows_at(choice, "logprobs", "content")
-    values = [value for row in rows if (value := is_logprob(row.get("logprob"))) is not None]
-    if len(values) < len(rows):
-        raise Refusal(
-            f"an invalid log-probability in an answer that began with {text!r:.40}", status=ANSWERED
-        )
-    spelt = "".join(str(row.get("token")) for row in rows)
+    values, spelt = [], ""
+    for row in rows:
+        value = is_logprob(row.get("logprob"))
+        if value is None:
+            reason = f"an invalid log-probability in an answer that began with {text!r:.40}"
+            raise Refusal(reason, status=ANSWERED)
+        values.append(value)
+        spelt += str(row.get("token"))
     if not rows or spelt.casefold() != (text + rest).casefold():
         return None
     if rows[0].get("token") != text or abs(values[0] - beginning.logprob) > _SAME:
@@ -278,9 +276,9 @@ async def _drawn(
     client: Client, messages: Messages, number: int, most: int, *, several: bool
 ) -> list[Any]:
     """Draw `number` answers at temperature 1; some servers return fewer in one request than were asked for."""
-    choices = (
-        await client.chat(messages, most=most, temperature=1.0, n=number, seed=0) if several else []
-    )
+    choices = []
+    if several:
+        choices = await client.chat(messages, most=most, temperature=1.0, n=number, seed=0)
     seeds = range(len(choices), number)
     more = await asyncio.gather(
         *(client.chat(messages, most=most, temperature=1.0, seed=seed) for seed in seeds)
@@ -291,28 +289,18 @@ async def _drawn(
 async def read_sampled(
     client: Client, capabilities: Capabilities, messages: Messages, labels: Sequence[str]
 ) -> LabelReading:
-    """Label shares of answers at temperature 1, or of one where all are the same."""
+    """Read labels as shares of answers at temperature 1, or from one answer where all are the same."""
     messages = await client.shortened(messages, tuple(labels))
     number = capabilities.answers(client.options)
     most = capabilities.answer_tokens(client.options)
     several = capabilities.several and not capabilities.fixed
-    answers = [
-        parse_answer(choice)
-        for choice in await _drawn(client, messages, number, most, several=several)
-    ]
-    verdicts = [
-        (
-            answer.missing or label_in(answer.text, labels, ended=answer.finish != "length"),
-            client.server.shown(answer.text),
-        )
-        for answer in answers
-    ]
-    client.tally.counts.update(
-        f"answer: {verdict}" for verdict, _ in verdicts if isinstance(verdict, str)
-    )
-    return reading_from_verdicts(
-        verdicts,
-        len(labels),
-        note=_ONE_VOTE if capabilities.fixed else None,
-        places=[answer.place for answer in answers],
-    )
+    verdicts, places = [], []
+    for choice in await _drawn(client, messages, number, most, several=several):
+        answer = parse_answer(choice)
+        verdict = answer.missing or label_in(answer.text, labels, ended=answer.finish != "length")
+        if isinstance(verdict, str):
+            client.tally.counts[f"answer: {verdict}"] += 1
+        verdicts.append((verdict, client.server.shown(answer.text)))
+        places.append(answer.place)
+    note = _ONE_VOTE if capabilities.fixed else None
+    return reading_from_verdicts(verdicts, len(labels), note=note, places=places)

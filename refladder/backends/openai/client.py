@@ -11,7 +11,7 @@ from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
-from refladder.backends.labels import both_count, shortened, spellings_after
+from refladder.backends.labels import both_count, ids_after, shortened, spellings_after
 from refladder.backends.openai.errors import Refusal, at, changed
 from refladder.backends.openai.responses import parse_answer
 from refladder.errors import BackendUnavailableError, plural
@@ -130,11 +130,11 @@ class Capabilities:
         if self.mode == "sample":
             return "sample1-fixed" if self.fixed else f"sample{samples}"
         if self.mode == "top":
-            return f"top{self.top}{'-completed' if self.completion else ''}"
+            return f"top{self.top}-completed" if self.completion else f"top{self.top}"
         return f"{self.mode}:{self.variant}" if self.variant else self.mode
 
     def answers(self, options: Options) -> int:
-        """Number of answers that are sampled for a prompt."""
+        """Return the number of answers that are sampled for a prompt."""
         return 1 if self.fixed else options.samples
 
     def answer_tokens(self, options: Options) -> int:
@@ -295,16 +295,10 @@ class Client:
         else:
             text = await self.rendered(messages)
             if self.dialect.tokens == "local":
-                return [
-                    int(token) for token in self._tokenizer().encode(text, add_special_tokens=False)
-                ]
+                return list(map(int, self._tokenizer().encode(text, add_special_tokens=False)))
             body = {"content": text, "add_special": True, "parse_special": True}
         tokens = (await self.post(f"{self.root}/tokenize", body)).get("tokens")
-        if (
-            not isinstance(tokens, list)
-            or not tokens
-            or not all(type(token) is int for token in tokens)
-        ):
+        if not isinstance(tokens, list) or set(map(type, tokens)) != {int}:
             raise Refusal("/tokenize gave no token ids")
         # The template writes a BOS too.
         two_beginnings = self.dialect.tokens == "template" and tokens[:1] == tokens[1:2]
@@ -338,28 +332,22 @@ class Client:
             before, *wholes = await asyncio.gather(
                 *(self.ids(PROBE, part + text) for text in texts)
             )
-            ends = (
-                tuple(ids[len(before) :]) if ids[: len(before)] == before else () for ids in wholes
-            )
-            found = [tuple(next(ends) for _ in group) for group in groups]
+            ends = [tuple(ids_after(before, ids)) for ids in wholes]
+            # Each label has two spellings.
+            found = list(zip(ends[::2], ends[1::2], strict=True))
             if all(group[0] for group in found):
-                kept = tuple(found) if both_count(found) else tuple(group[:1] for group in found)
+                kept = found if both_count(found) else [group[:1] for group in found]
                 if len({*itertools.chain(*kept)}) == sum(map(len, kept)):
                     tail = tuple(before[common_length(prompt, before) :])
-                    return LabelIds(groups=kept, merged=0, prefix=part, tail=tail)
+                    return LabelIds(groups=tuple(kept), merged=0, prefix=part, tail=tail)
         common = min(common_length(prompt, ids) for ids in answered)
+        merged = len(prompt) - common
         sequences = tuple(tuple(ids[common:]) for ids in answered)
-        if (
-            len(prompt) - common > _MOST_MERGED
-            or not all(sequences)
-            or len(set(sequences)) < len(labels)
-        ):
+        if merged > _MOST_MERGED or not all(sequences) or len(set(sequences)) < len(labels):
             raise Refusal(
                 f"its tokenizer does not keep the labels {', '.join(labels)} apart from the prompt"
             )
-        return LabelIds(
-            groups=tuple((sequence,) for sequence in sequences), merged=len(prompt) - common
-        )
+        return LabelIds(groups=tuple((sequence,) for sequence in sequences), merged=merged)
 
     def _tokenizer(self) -> Any:
         return _local_tokenizer(str(self.options.tokenizer))

@@ -68,7 +68,7 @@ _COMPRESSED = "gzip", "deflate"
 _ANY_HEADER, _NO_HEADER = zlib.MAX_WBITS | 32, -zlib.MAX_WBITS
 # Seconds before the next try.
 _BACKOFF = wait_random_exponential(multiplier=0.25, max=20)
-# `RetryCallState` needs one.
+# `RetryCallState` needs such an object.
 _RETRYING = AsyncRetrying()
 
 Answer = TypeVar("Answer")
@@ -104,25 +104,25 @@ class Connection:
             "OpenAI-Project": os.environ.get("OPENAI_PROJECT_ID"),
         }
         given = {name.lower() for name in self._headers}
-        headers = {
-            name: value for name, value in named.items() if value and name.lower() not in given
-        }
+        headers = {}
+        for name, value in named.items():
+            if value and name.lower() not in given:
+                headers[name] = value
         headers |= self._headers
-        self._session, self._single_use = (
-            aiohttp.ClientSession(
-                connector=connector,
+
+        def session(**of_connector: Any) -> aiohttp.ClientSession:
+            return aiohttp.ClientSession(
+                # `RateLimiter` limits the requests in flight, so the connector does not.
+                connector=aiohttp.TCPConnector(limit=0, **of_connector),
                 headers=headers,
-                # `_exchange` has one for a request with all its redirects.
+                # `_exchange` limits the time of a request with all its redirects.
                 timeout=aiohttp.ClientTimeout(),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 auto_decompress=False,
             )
-            for connector in (
-                # `RateLimiter` limits what is in flight.
-                aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT_ALIVE),
-                aiohttp.TCPConnector(limit=0, force_close=True),
-            )
-        )
+
+        self._session = session(keepalive_timeout=_KEPT_ALIVE)
+        self._single_use = session(force_close=True)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -130,7 +130,7 @@ class Connection:
         try:
             await asyncio.shield(closing)
         except asyncio.CancelledError:
-            # The work was over, and is cancelled while the connections close.
+            # The work was over when it was cancelled, while the connections close.
             await closing
             raise
         if self._options.base_url.startswith("https:"):
@@ -239,10 +239,11 @@ class Connection:
                 LONGEST_PAUSE,
                 self._options.patience,
             )
-        self._tally.counts["put off (429)" if again.throttled else "tried again"] += 1
         if again.throttled:
+            self._tally.counts["put off (429)"] += 1
             self._limiter.throttled(ticket, pause)
             return
+        self._tally.counts["tried again"] += 1
         self._limiter.faulted()
         if pause is not None:
             self._limiter.pause(pause)
@@ -264,9 +265,9 @@ class Connection:
         self, method: str, path: str, content: bytes | None
     ) -> tuple[bytes, Mapping[str, str]]:
         """Return the answer to a request, after redirects within the server."""
-        url = _address(
-            path if path.startswith(("http://", "https://")) else self._options.address + path
-        )
+        if not path.startswith(("http://", "https://")):
+            path = self._options.address + path
+        url = _address(path)
         if self._options.query:
             url = url.update_query(self._options.query)
         for _ in range(_MOST_REDIRECTS):
@@ -315,7 +316,7 @@ class Connection:
             raise TryAgain(
                 f"the answer is not {expected}: {self.shown(content.decode('utf-8', 'replace'))!r}"
             )
-        # An error under HTTP 200.
+        # Some servers send an error with HTTP status 200.
         if isinstance(answer.get("error"), dict | str) and "choices" not in answer:
             raise Refusal(f"it answered with an error: {self.shown(error_text(answer))}")
         return answer
@@ -338,7 +339,8 @@ class Connection:
             return TryAgain(f"the server answered {status}: {text}", status, headers)
         if status in (401, 403):
             where = "it was sent no key" if self._key is None else "the key was refused"
-            where = "the key or a header was refused" if self._headers else where
+            if self._headers:
+                where = "the key or a header was refused"
             return Refusal(
                 f"{where} ({status}: {text})", said=text, status=status, ends_the_run=True
             )
@@ -409,7 +411,7 @@ async def _read(response: aiohttp.ClientResponse) -> bytes:
         )
     announced = response.content_length if "Transfer-Encoding" not in response.headers else None
     if packed in _PLAIN and announced is not None and announced <= MOST_BYTES:
-        # aiohttp reads no more than was announced; the usual answer, in less time.
+        # This is the usual answer. aiohttp reads no more than was announced, in less time.
         return await response.read()
     unpack = None
     parts: list[bytes] = []
@@ -444,7 +446,8 @@ def _proxy(url: URL) -> str | None:
     proxy = proxies.get(url.scheme) or proxies.get("all")
     if not proxy:
         return None
-    proxy = proxy if "://" in proxy else f"http://{proxy}"
+    if "://" not in proxy:
+        proxy = f"http://{proxy}"
     if not proxy.startswith(("http://", "https://")):
         kind = proxy.partition("://")[0]
         raise BackendUnavailableError(

@@ -111,16 +111,21 @@ class Tally:
         """Count a `usage` block; returns its tokens, or None when there is none to trust."""
         if not isinstance(usage, dict):
             return None
-        reported = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-        numbers = [number if isinstance(number, int) and number >= 0 else 0 for number in reported]
-        self.counts["prompt tokens"] += numbers[0]
-        self.counts["answer tokens"] += numbers[1]
+        prompt = _count(usage.get("prompt_tokens"))
+        answer = _count(usage.get("completion_tokens"))
+        self.counts["prompt tokens"] += prompt
+        self.counts["answer tokens"] += answer
         cached = at(usage, "prompt_tokens_details", "cached_tokens")
-        if isinstance(cached, int) and 0 <= cached <= numbers[0]:
+        if isinstance(cached, int) and 0 <= cached <= prompt:
             self.counts["cached prompt tokens"] += cached
         else:
-            self.counts["prompt tokens of unknown cache"] += numbers[0]
-        return sum(numbers)
+            self.counts["prompt tokens of unknown cache"] += prompt
+        return prompt + answer
+
+
+def _count(reported: Any) -> int:
+    """Return a number of tokens; 0 if what was reported is none."""
+    return reported if isinstance(reported, int) and reported >= 0 else 0
 
 
 def at(value: Any, *path: str | int) -> Any:
@@ -136,7 +141,8 @@ def at(value: Any, *path: str | int) -> Any:
 def rows_at(value: Any, *path: str | int) -> list[dict[str, object]]:
     """Return the objects of the list at a path."""
     found = at(value, *path)
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    rows = found if isinstance(found, list) else []
+    return [row for row in rows if isinstance(row, dict)]
 
 
 def error_text(body: Any) -> str:
@@ -166,11 +172,12 @@ _KEY_STEP = "set REFLADDER_API_KEY or OPENAI_API_KEY to a key of this server, or
 
 def _few(models: list[str]) -> str:
     """Return the first names of a list, shortened, and how many more there are."""
-    names = ", ".join(
-        f"{model[:_LONGEST_NAME]}..." if len(model) > _LONGEST_NAME else model
-        for model in models[:_SHOWN]
-    )
-    return names + (f", and {len(models) - _SHOWN:,} more" if len(models) > _SHOWN else "")
+    names = []
+    for model in models[:_SHOWN]:
+        names.append(f"{model[:_LONGEST_NAME]}..." if len(model) > _LONGEST_NAME else model)
+    if len(models) > _SHOWN:
+        names.append(f"and {len(models) - _SHOWN:,} more")
+    return ", ".join(names)
 
 
 def unavailable(

@@ -124,15 +124,17 @@ async def _first_token(client: Client) -> tuple[str, float | None]:
         if refusal.ends_the_run:
             raise
         (choice, *_) = await client.chat(client.question, most=1, temperature=0)
-    tokens = first_choices(choice)
     text = parse_answer(choice).text
-    return (tokens[0].text or text, tokens[0].logprob) if tokens else (text, None)
+    tokens = first_choices(choice)
+    if not tokens:
+        return text, None
+    return tokens[0].text or text, tokens[0].logprob
 
 
 async def _same_prompt(
     client: Client, ids: Sequence[int], text: str, logprob: float | None
 ) -> None:
-    """Check that a token-id prompt leads to the chat's first token; otherwise the ids are not those of the template."""
+    """Check that a token-id prompt leads to the chat's first token; otherwise the template has other ids."""
     (choice,) = await client.complete([ids], logprobs=1)
     tokens = first_choices(choice)
     if logprob is not None and tokens:
@@ -162,18 +164,18 @@ async def _same_together(
         if refusal.ends_the_run:
             raise
         return False
-    return all(
-        abs(one[beginning][token] - two[beginning][token]) <= SAME
-        for one, two in zip([other, alone], found, strict=True)
-        for beginning, ids in next_tokens(sequences).items()
-        for token in ids
-    )
+    for one, two in zip([other, alone], found, strict=True):
+        for beginning, ids in next_tokens(sequences).items():
+            for token in ids:
+                if not abs(one[beginning][token] - two[beginning][token]) <= SAME:
+                    return False
+    return True
 
 
 async def read_exact(
     client: Client, capabilities: Capabilities, messages: Messages, labels: tuple[str, ...]
 ) -> LabelReading:
-    """Label log-probabilities of one chat prompt."""
+    """Read the exact log-probabilities of labels after one chat prompt."""
     (reading,) = await read_exact_together(client, capabilities, [messages], labels)
     return reading
 
@@ -255,7 +257,7 @@ async def _by_score(
     client: Client, bases: Sequence[list[int]], sequences: tuple[Tokens, ...]
 ) -> list[Values]:
     wanted = next_tokens(sequences)
-    every = sorted({token for ids in wanted.values() for token in ids})
+    every = sorted(set[int]().union(*wanted.values()))
     # Between these two are all others.
     same = common_length(min(bases), max(bases))
     shared = min(same, *(len(base) - 1 for base in bases))
@@ -275,12 +277,16 @@ async def _by_score(
     for value in itertools.chain(*rows):
         if type(value) not in {int, float} or not 0 < value <= 1 + 1e-3:
             raise Refusal("/score gave what are no probabilities")
-    # Rounding may put a probability slightly above 1.
-    logs = iter([[math.log(min(1.0, value)) for value in row] for row in rows])
-    return [
-        {beginning: dict(zip(every, next(logs), strict=True)) for beginning in wanted}
-        for _ in bases
-    ]
+    of_bases = []
+    remaining = iter(rows)
+    for _ in bases:
+        values = {}
+        for beginning in wanted:
+            # Rounding may put a probability slightly above 1.
+            logs = [math.log(min(1.0, value)) for value in next(remaining)]
+            values[beginning] = dict(zip(every, logs, strict=True))
+        of_bases.append(values)
+    return of_bases
 
 
 _READERS: dict[Variant, _Reader] = {
@@ -301,6 +307,5 @@ async def sent_tokens(client: Client, capabilities: Capabilities, prompt: Prompt
     if capabilities.mode == "sample":
         return length * (1 if capabilities.several else capabilities.answers(client.options))
     labels = await client.label_ids(prompt.labels, split_answer(messages)[1])
-    return sum(
-        length - labels.merged + len(beginning) for beginning in next_tokens(labels.sequences)
-    )
+    beginnings = next_tokens(labels.sequences)
+    return len(beginnings) * (length - labels.merged) + sum(map(len, beginnings))

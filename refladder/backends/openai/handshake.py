@@ -89,7 +89,7 @@ async def _find_top(client: Client, capabilities: Capabilities) -> Capabilities:
         raise
 
 
-# The best first.
+# The best mode comes first.
 READERS: dict[Mode, _Reader] = {
     "exact": _Reader(find_exact, read_exact, "exact label probabilities"),
     "top": _Reader(_find_top, read_top, "label probabilities from the {top} most probable tokens"),
@@ -171,7 +171,7 @@ async def _without_thoughts(client: Client, answer: ParsedAnswer) -> tuple[Parse
     plain = client.dialect
     for switch, fields in SWITCHES.items():
         if client.options.extra.keys() & fields.keys():
-            # The user has set it.
+            # The user has set this field.
             continue
         client.dialect = replace(plain, switch=switch, tempered=True)
         with suppress(Refusal):
@@ -183,7 +183,7 @@ async def _without_thoughts(client: Client, answer: ParsedAnswer) -> tuple[Parse
 
 
 async def _first_answer(client: Client) -> Any:
-    """Ask QUESTIONS until one is answered, which becomes that of the handshake, and learn the server's dialect."""
+    """Ask QUESTIONS until one is answered; the handshake continues with it. Learn the server's dialect."""
     for question in QUESTIONS:
         choice = await _answer(client, question)
         if not parse_answer(choice).ended_at_once:
@@ -215,7 +215,7 @@ async def _answer(client: Client, question: Messages) -> Any:
 
 
 SCHEMA = "endpoint-probe/5"
-# Seconds; servers are updated.
+# Seconds that a handshake is used, because servers are updated.
 _GOOD_FOR = 86400
 
 
@@ -230,7 +230,7 @@ def from_text(text: str) -> Capabilities | None:
         values = parse_json(text, "the probe cache")
         current = values.pop("schema") == SCHEMA
         current = 0 <= time.time() - values.pop("made") < _GOOD_FOR and current
-        # A file, which others can write.
+        # Other programs can write the file, so its values are checked.
         capabilities = parse_as(Capabilities, json.dumps(values), "the probe cache", SCHEMA)
     except (DataError, LookupError, TypeError, AttributeError):
         return None
@@ -250,7 +250,7 @@ def kept_probe(options: Options, model: str) -> Capabilities | None:
 def keep(capabilities: Capabilities, options: Options, model: str) -> None:
     """Store capabilities for later runs, if there is a file for them."""
     if path := _file(options):
-        # Writing then reports why.
+        # If the folder cannot be created, writing reports why.
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {**_read(path), _key(options, model): to_text(capabilities)})
@@ -285,8 +285,6 @@ def _read(path: Path) -> dict[str, str]:
         raise UsageError(
             f"{path}: cannot be read as a probe cache ({type(error).__name__}); name another"
         ) from None
-    return (
-        {key: value for key, value in probes.items() if isinstance(value, str)}
-        if isinstance(probes, dict)
-        else {}
-    )
+    if not isinstance(probes, dict):
+        return {}
+    return {key: value for key, value in probes.items() if isinstance(value, str)}

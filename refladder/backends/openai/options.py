@@ -223,9 +223,7 @@ def read_headers(options: Options) -> dict[str, str]:
         headers = parse_json(text, where)
     except DataError:
         headers = None
-    if not isinstance(headers, dict) or not all(
-        isinstance(value, str) for value in headers.values()
-    ):
+    if not isinstance(headers, dict) or any(type(value) is not str for value in headers.values()):
         raise BackendUnavailableError(
             f'{where}: must hold a JSON object with a string for each header, such as {{"X-Team": "a"}}'
         )
@@ -260,12 +258,11 @@ def read_key(options: Options) -> str | None:
         where = options.api_key_file
         key = _file_text(where, "key", "it and nothing else")
     else:
-        usual = options.base_url.startswith("https:") or is_local(options.base_url)
-        keys = {
-            name: os.environ.get(name, "").strip()
-            for name in ("REFLADDER_API_KEY", "OPENAI_API_KEY")[: 1 + usual]
-        }
-        where, key = next(((name, key) for name, key in keys.items() if key), ("", ""))
+        where = "REFLADDER_API_KEY"
+        key = os.environ.get(where, "").strip()
+        if not key and (options.base_url.startswith("https:") or is_local(options.base_url)):
+            where = "OPENAI_API_KEY"
+            key = os.environ.get(where, "").strip()
         if not key and options.base_url == OPENAI_URL:
             raise BackendUnavailableError(
                 f"{OPENAI_URL} needs a key; set OPENAI_API_KEY, name a file with api_key_file, "

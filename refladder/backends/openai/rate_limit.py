@@ -78,14 +78,15 @@ def pause_in(headers: Mapping[str, str], *, throttled: bool) -> float | None:
     asked = seconds_in(headers.get("retry-after"))
     if asked is not None:
         return asked
-    used_up = [
-        what
-        for what in ("requests", "tokens")
-        if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0"
-    ]
-    resets = [seconds_in(headers.get(f"x-ratelimit-reset-{what}")) for what in used_up]
-    seconds = [reset for reset in resets if reset is not None]
-    return max(seconds) if seconds and (throttled or "requests" in used_up) else None
+    seconds = []
+    for what in ("requests", "tokens"):
+        if headers.get(f"x-ratelimit-remaining-{what}", "").strip() == "0":
+            # A lack of tokens holds the next request back only if the last one was refused.
+            throttled = throttled or what == "requests"
+            reset = seconds_in(headers.get(f"x-ratelimit-reset-{what}"))
+            if reset is not None:
+                seconds.append(reset)
+    return max(seconds, default=None) if throttled else None
 
 
 class Bucket:
@@ -142,7 +143,7 @@ class RateLimiter:
         self._tokens = Bucket(tokens_per_minute, now) if tokens_per_minute else None
 
     async def enter(self, tokens: float) -> int:
-        """Wait until a request of about `tokens` tokens may start; returns its ticket for `throttled`."""
+        """Wait until a request of about `tokens` tokens may start, and return its ticket for `throttled`."""
         if self._waiting or not self._may_start():
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiting.append((future, tokens))
@@ -207,11 +208,11 @@ class RateLimiter:
 
     def _delay(self) -> float:
         now = self._clock()
-        delays = [self._paused_until - now]
-        delays += [
-            bucket.wait(now) for bucket in (self._requests, self._tokens) if bucket is not None
-        ]
-        return max(delays)
+        delay = self._paused_until - now
+        for bucket in (self._requests, self._tokens):
+            if bucket is not None:
+                delay = max(delay, bucket.wait(now))
+        return delay
 
     def _may_start(self) -> bool:
         return self.in_flight < int(self.limit) and self._delay() <= 0

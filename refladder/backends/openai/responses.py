@@ -58,9 +58,12 @@ class Choice(NamedTuple):
 
 def first_choices(choice: Any) -> list[Choice]:
     """Return the tokens of the first generated position, most probable first, without invalid entries."""
-    tokens = [token for entry in _entries(choice) if (token := _choice(*entry)) is not None]
-    # The chosen token is among the top ones too.
-    distinct = {(token.id, token.text): token for token in tokens}
+    distinct = {}
+    for entry in _entries(choice):
+        token = _choice(*entry)
+        # The chosen token is among the most probable ones too.
+        if token is not None:
+            distinct[token.id, token.text] = token
     return sorted(distinct.values(), key=lambda token: -token.logprob)
 
 
@@ -80,9 +83,10 @@ def _entries(choice: Any) -> list[tuple[Any, Any, Any]]:
     first = at(choice, "logprobs", "content", 0)
     if isinstance(first, dict):
         entries = first.get("top_logprobs")
-        for entry in [*(entries if isinstance(entries, list) else ()), first]:
-            fields = entry if isinstance(entry, dict) else {}
-            found.append((fields.get("token"), fields.get("id"), fields.get("logprob")))
+        if not isinstance(entries, list):
+            entries = []
+        for entry in [*entries, first]:
+            found.append((at(entry, "token"), at(entry, "id"), at(entry, "logprob")))
     top = at(choice, "logprobs", "top_logprobs", 0)
     if isinstance(top, dict):
         found += [(token, None, value) for token, value in top.items()]
@@ -114,23 +118,19 @@ def next_tokens(sequences: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], l
     for sequence in sequences:
         for position, token in enumerate(sequence):
             wanted.setdefault(sequence[:position], set()).add(token)
-    return {
-        beginning: sorted(wanted[beginning])
-        for beginning in sorted(wanted, key=lambda ids: (len(ids), ids))
-    }
+    shortest_first = sorted(wanted, key=lambda ids: (len(ids), ids))
+    return {beginning: sorted(wanted[beginning]) for beginning in shortest_first}
 
 
 def from_tokens(
     groups: Sequence[Sequence[tuple[int, ...]]],
     values: Mapping[tuple[int, ...], Mapping[int, float]],
 ) -> LabelReading:
-    """Label log-probabilities: each spelling of a group is the sum over its tokens, and those of one label add up."""
-    logprobs = {
-        sequence: math.fsum(
-            values[sequence[:position]][token] for position, token in enumerate(sequence)
-        )
-        for sequence in itertools.chain(*groups)
-    }
+    """Read labels: each spelling of a group is the sum over its tokens, and the spellings of a label add up."""
+    logprobs = {}
+    for sequence in itertools.chain(*groups):
+        tokens = [values[sequence[:place]][token] for place, token in enumerate(sequence)]
+        logprobs[sequence] = math.fsum(tokens)
     seen = max(math.fsum(map(math.exp, following.values())) for following in values.values())
     return reading_from_sequences(groups, logprobs, seen=seen)
 
@@ -170,18 +170,22 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
             weights[whole].append(choice.logprob)
         if whole is not None or len(possible) == 1:
             begun += [Beginning(number, choice, whole) for number in possible]
-    # `10` is a token.
+    # If `10` is a token, `1` does not begin it.
     begun = [start for start in begun if start.whole is None or not weights[start.label]]
     relevant = [*itertools.chain(*weights), *(start.choice.logprob for start in begun)]
     least = _WORTH_A_LOOK * math.fsum(map(math.exp, relevant))
     seen = math.fsum(math.exp(choice.logprob) for choice in choices)
+    bound, first = 1.0, None
+    if choices:
+        bound = min(math.exp(choices[-1].logprob), max(0.0, 1 - seen))
+        first = choices[0].text
     return Partial(
         logs=tuple(log_sum(values) if values else None for values in weights),
         begun=tuple(start for start in begun if math.exp(start.choice.logprob) > least),
-        bound=min(math.exp(choices[-1].logprob), max(0.0, 1 - seen)) if choices else 1.0,
+        bound=bound,
         seen=seen,
         top=len(choices),
-        first=choices[0].text or "" if choices else "",
+        first=first or "",
     )
 
 
@@ -189,13 +193,13 @@ def from_top(choices: Sequence[Choice], labels: Sequence[str]) -> Partial:
 def _spells(text: str, labels: tuple[str, ...]) -> tuple[int | None, tuple[int, ...]]:
     """Return the number of the label that a token spells (None if none), and the numbers of those that it begins."""
     said = bare(text)
-    names = [bare(label) for label in labels]
-    begun = tuple(
-        number
-        for number, name in enumerate(names)
-        if said and name.startswith(said) and name != said
-    )
-    return names.index(said) if said in names else None, begun
+    whole, begun = None, []
+    for number, label in enumerate(map(bare, labels)):
+        if label == said:
+            whole = number if whole is None else whole
+        elif said and label.startswith(said):
+            begun.append(number)
+    return whole, tuple(begun)
 
 
 def complete(
@@ -209,7 +213,8 @@ def complete(
     beginnings are both likely, the row is unparsed: such beginnings may be those of other words.
     """
     beginnings = list(zip(partial.begun, ends or [None] * len(partial.begun), strict=True))
-    logs: list[float | None] = []
+    # The log-probability of each label by its number, or the most that its probability can be.
+    logs: dict[int, float] = {}
     bounds: dict[int, float] = {}
     notes: list[str] = []
     for number, (label, whole) in enumerate(zip(labels, partial.logs, strict=True)):
@@ -235,23 +240,16 @@ def complete(
         elif not parts:
             bounds[number] = partial.bound
             notes.append(f"label {label!r} outside the top {partial.top}: p <= {partial.bound:.2g}")
-        logs.append(log_sum(parts) if parts else None)
-    mass = math.fsum(
-        math.exp(value)
-        for number, value in enumerate(logs)
-        if value is not None and number not in bounds
-    )
+        if number not in bounds:
+            logs[number] = log_sum(parts)
+    mass = math.fsum(map(math.exp, logs.values()))
     if not mass:
         reason = f"no label among the top {partial.top} tokens; the first is {partial.first!r:.40}"
         return LabelReading(reason=reason)
-    if any(bound > NEGLIGIBLE * mass for bound in bounds.values()):
+    if bounds and max(bounds.values()) > NEGLIGIBLE * mass:
         return LabelReading(reason="; ".join(notes))
-    filled = tuple(
-        value
-        if value is not None and number not in bounds
-        else math.log(max(bounds[number], _NOTHING * mass))
-        for number, value in enumerate(logs)
-    )
+    logs |= {number: math.log(max(bounds[number], _NOTHING * mass)) for number in bounds}
+    filled = [logs[number] for number in range(len(labels))]
     return checked_reading(
         filled,
         mass=math.fsum(map(math.exp, filled)),
@@ -296,7 +294,7 @@ def parse_answer(choice: Any) -> ParsedAnswer:
     if not isinstance(choice, dict):
         return ParsedAnswer(missing=NO_CHOICE)
     content = at(choice, "message", "content")
-    # Parts, as some servers send them.
+    # Some servers send the content in parts.
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     whole = content if isinstance(content, str) else ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class _Route(NamedTuple):
-    """A path of a server, the field for a conversation (`messages`, or its text), and that of the numbers."""
+    """A path of a server, its field for a conversation (`messages`, or its text), and its field for the numbers."""
 
     path: str
     field: str
@@ -36,12 +36,10 @@ ROUTES = {
     "pooling:input": _Route("/pooling", "input", "data"),
     "classify:input": _Route("/classify", "input", "probs"),
 }
-_TRIED: tuple[Messages, ...] = tuple(
-    [
-        {"role": "user", "content": "What is the capital of France?"},
-        {"role": "assistant", "content": answer},
-    ]
-    for answer in ("The capital of France is Paris.", "no no no no")
+_ASKED = {"role": "user", "content": "What is the capital of France?"}
+_TRIED: tuple[Messages, ...] = (
+    [_ASKED, {"role": "assistant", "content": "The capital of France is Paris."}],
+    [_ASKED, {"role": "assistant", "content": "no no no no"}],
 )
 # Options
 _OF_OTHERS = {"mode", "samples", "answer_tokens", "prefix", "probe_cache", "system"}
@@ -155,9 +153,12 @@ async def _reward(
         f"{client.root}{route.path}", {"model": client.model, route.field: asked, **switch}
     )
     entries = answer.get("data")
-    (entry,) = in_order_of_index(entries if isinstance(entries, list) else [], 1, "entries of data")
+    if not isinstance(entries, list):
+        entries = []
+    (entry,) = in_order_of_index(entries, 1, "entries of data")
     numbers = at(entry, route.found)
-    numbers = numbers if isinstance(numbers, list) else [numbers]
+    if not isinstance(numbers, list):
+        numbers = [numbers]
     if len(numbers) != 1 or isinstance(numbers[0], bool) or not isinstance(numbers[0], int | float):
         found = f"{len(numbers)} numbers" if len(numbers) > 1 else "no number"
         raise Refusal(f"{route.path} gave {found} for a text, and a reward model gives one")
@@ -165,7 +166,7 @@ async def _reward(
 
 
 def open_served(target: str, **given: Any) -> RewardServerBackend:
-    """Open a reward model on a server; its options are those of `Options` that concern no labels."""
+    """Open a reward model on a server; it has the options of `Options` that concern no labels."""
     checked_packages("reward:MODEL")
     options = read_options(given)
     if options.folder is not None:

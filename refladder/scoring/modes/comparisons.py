@@ -146,9 +146,7 @@ class Comparisons(Mode):
         for level, outcome, judged, beyond in ends:
             rungs = {rung_id(level, anchor) for anchor in run.anchors or ("",)}
             of_level = [
-                judgment
-                for judgment in judgments
-                if judgment.subject in rungs or judgment.against in rungs
+                each for each in judgments if each.subject in rungs or each.against in rungs
             ]
             of_texts = verdicts(of_level, len(rungs), run.orders)[:, :, outcome].mean(axis=1)
             firsts = of_level[:: run.orders * len(rungs)]
@@ -224,17 +222,16 @@ class Comparisons(Mode):
     ) -> list[Group]:
         """Compare the best rung with the worst in both orders."""
         del dimensions
-        sides = [rung_side(rung, context if ladders.anchors else None) for rung in ladder.rungs]
-        worst, best = sides[0], sides[-1]
-        pairs = [(best, worst), (worst, best)]
-        return [[comparison_of(context, dimension, *pair) for pair in pairs]]
+        shown = context if ladders.anchors else None
+        worst, best = rung_side(ladder.rungs[0], shown), rung_side(ladder.rungs[-1], shown)
+        better = comparison_of(context, dimension, best, worst)
+        return [[better, comparison_of(context, dimension, worst, best)]]
 
     def check_answers(self, judgments: Sequence[Judgment], rungs: int) -> FloatArray:
         """Return which rung each order prefers."""
         del rungs
-        return np.where(
-            np.isnan(preferred := preferences(judgments, 1)), np.nan, (np.sign(preferred) + 1) / 2
-        )
+        preferred = preferences(judgments, 1)
+        return np.where(np.isnan(preferred), np.nan, (np.sign(preferred) + 1) / 2)
 
     def compare_rungs(
         self,

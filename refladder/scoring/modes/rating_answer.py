@@ -15,7 +15,7 @@ from refladder.records import RATINGS
 from refladder.scoring.modes.stated_answer import MARKUP, SEPARATOR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
 # The percentages of a judge that rounds them add to nearly 100.
 _LEAST_SUM, _GREATEST_SUM = 90.0, 110.0
@@ -73,17 +73,15 @@ def stated_ratings_of(
     folded = {name: _folded(name) for name in names}
     found: dict[str, list[float] | str] = {}
     for name, key in folded.items():
-        below = [
-            block
-            for block in blocks
-            if block.heading == key
-            or (block.heading.startswith(f"{key}: ") and block.heading not in folded.values())
-        ]
-        found[name] = (
-            _ratings_in(below, ended=ended)
-            if below
-            else f"no line with the name {name!r} above five lines of percentages"
-        )
+        below = []
+        for block in blocks:
+            heading = block.heading
+            described = heading.startswith(f"{key}: ") and heading not in folded.values()
+            if heading == key or described:
+                below.append(block)
+        found[name] = f"no line with the name {name!r} above five lines of percentages"
+        if below:
+            found[name] = _ratings_in(below, ended=ended)
     return found
 
 
@@ -119,19 +117,21 @@ def _blocks(answer: str, *, ended: bool) -> list[_Block]:
 def _ratings_in(blocks: Sequence[_Block], *, ended: bool) -> list[float] | str:
     complete = [block for block in blocks if block.is_complete]
     if not complete:
-        cut = "" if ended else " (the answer was cut at the limit)"
-        return f"{_why_incomplete(blocks[-1].keys if blocks else ())}{cut}"
+        reason = _why_incomplete(blocks)
+        return reason if ended else f"{reason} (the answer was cut at the limit)"
     percent = [value for _, value in sorted(complete[-1].entries)]
     shares = shares_of(percent)
-    return f"percentages that add to {sum(percent):g}, not to 100" if shares is None else shares
+    if shares is None:
+        return f"percentages that add to {sum(percent):g}, not to 100"
+    return shares
 
 
-def _why_incomplete(keys: Iterable[str]) -> str:
-    keys = list(keys)
+def _why_incomplete(blocks: Sequence[_Block]) -> str:
+    if not blocks:
+        return "no lines with a percentage for each rating from 1 to 5"
+    keys = blocks[-1].keys
     further = [key for key in keys if key not in RATINGS]
     missing = [rating for rating in RATINGS if rating not in keys]
-    if not keys:
-        return "no lines with a percentage for each rating from 1 to 5"
     if further:
         return f"a line for {further[0]}, and ratings are 1 to 5"
     return f"no line for {', '.join(missing)}"

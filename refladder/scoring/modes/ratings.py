@@ -15,14 +15,13 @@ from refladder.backends.dry_run import NOT_ASKED
 from refladder.backends.protocol import STATED_TOKENS
 from refladder.errors import UsageError, option
 from refladder.prompts import fill
-from refladder.records import IMPOSSIBLE, OUTCOMES, RATINGS, LabelReading, Unwritten
+from refladder.records import IMPOSSIBLE, OUTCOMES, RATINGS, LabelReading, Unwritten, log_of
 from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.grades import expected_grade
 from refladder.scoring.modes.mode import Mode
 from refladder.scoring.modes.rating_answer import stated_ratings, stated_ratings_of
 from refladder.scoring.modes.written import (
     ask_whole,
-    log_of,
     parsed_answer,
     written_judgments,
 )
@@ -131,10 +130,10 @@ class Rating(Mode):
         """Ask for a rating on each dimension."""
         del orders
         scope = Scope(ladders, dimensions)
-        return [
-            [self.question(output.id, output.text, context, dimension, scope)]
-            for dimension in dimensions
-        ]
+        groups: list[Group] = []
+        for dimension in dimensions:
+            groups.append([self.question(output.id, output.text, context, dimension, scope)])
+        return groups
 
     def question(
         self,
@@ -155,18 +154,19 @@ class Rating(Mode):
         scope = Scope(ladders, dimensions)
         groups: list[Group] = []
         for dimension in dimensions:
-            drawn = drawn_ladders(ladders, dimension)
-            if ladders.anchors:
-                drawn = [
-                    (ladders.contexts[anchor], ladders.ladders[anchor, dimension.name])
-                    for anchor in ladders.scoring_anchors
-                ]
+            drawn = [] if ladders.anchors else drawn_ladders(ladders, dimension)
+            for anchor in ladders.scoring_anchors:
+                drawn.append((ladders.contexts[anchor], ladders.ladders[anchor, dimension.name]))
             for context, ladder in drawn:
-                groups += [
-                    [self._rung(scope, context, ladder, rung.level, dimension)]
-                    for rung in ladder.rungs
-                ]
+                groups += self._rungs(scope, context, ladder, dimension)
         return groups
+
+    def _rungs(
+        self, scope: Scope, context: Context, ladder: Ladder, dimension: Dimension
+    ) -> list[Group]:
+        return [
+            [self._rung(scope, context, ladder, rung.level, dimension)] for rung in ladder.rungs
+        ]
 
     def _rung(
         self, scope: Scope, context: Context, ladder: Ladder, level: int, dimension: Dimension
@@ -285,11 +285,8 @@ class Rating(Mode):
         dimensions: Sequence[Dimension],
     ) -> list[Group]:
         """Ask for a rating of the best rung, and of the worst."""
-        scope = Scope(ladders, dimensions)
-        return [
-            [self._rung(scope, context, ladder, level, dimension)]
-            for level in (len(ladder.rungs), 1)
-        ]
+        rungs = self._rungs(Scope(ladders, dimensions), context, ladder, dimension)
+        return [rungs[-1], rungs[0]]
 
     def check_answers(self, judgments: Sequence[Judgment], rungs: int) -> FloatArray:
         """Return which rung of each ladder is rated higher."""
@@ -311,15 +308,10 @@ class Rating(Mode):
         dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
         groups = []
         for (context_id, name), ladder in ladders.ladders.items():
-            context = ladders.contexts[context_id]
-            groups += [
-                [self._rung(scope, context, ladder, rung.level, dimensions[name])]
-                for rung in ladder.rungs
-            ]
-        rated = {
-            (judgment.context_id, judgment.dimension, judgment.subject): judgment
-            for judgment in self.ask(asker, groups, progress)
-        }
+            groups += self._rungs(scope, ladders.contexts[context_id], ladder, dimensions[name])
+        rated = {}
+        for judgment in self.ask(asker, groups, progress):
+            rated[judgment.context_id, judgment.dimension, judgment.subject] = judgment
 
         def rating_of(question: Question, rung: str) -> Judgment:
             anchor = rung.partition("@")[2]
@@ -327,18 +319,13 @@ class Rating(Mode):
             return rated[anchor or ids.context_id, ids.dimension, rung]
 
         recipe = asker.log.run.recipe.digest
-        return [
-            judgment_of(
-                question,
-                recipe,
-                OUTCOMES,
-                _better(
-                    rating_of(question, question.comparison.subject),
-                    rating_of(question, question.comparison.against),
-                ),
-            )
-            for question in questions
-        ]
+        judgments = []
+        for question in questions:
+            subject = rating_of(question, question.comparison.subject)
+            against = rating_of(question, question.comparison.against)
+            reading = _better(subject, against)
+            judgments.append(judgment_of(question, recipe, OUTCOMES, reading))
+        return judgments
 
 
 class StatedRating(Rating):
@@ -370,17 +357,17 @@ class StatedRating(Rating):
 
         def judgments(answers: Mapping[int, Completion]) -> list[list[Judgment]]:
             """Return the judgments of each group that was answered."""
-            judged = {
-                id(asked[position]): self._judged(run.recipe.digest, asked[position], answer)
-                for position, answer in answers.items()
-            }
+            judged = {}
+            for position, answer in answers.items():
+                group = asked[position]
+                judged[id(group)] = self._judged(run.recipe.digest, group, answer)
             return [judged[id(group)] for group in groups if id(group) in judged]
 
         def unparsed(position: int, answer: Completion) -> bool:
             return any(isinstance(read, str) for read in self._read(asked[position], answer))
 
         sampling = run.recipe.sampling
-        # A number of tokens that the user gave stays.
+        # A number of tokens that the user gave is kept.
         if sampling.max_tokens == STATED_TOKENS:
             criteria = max(1 + group[0].texts.get("criteria", "").count("\n") for group in groups)
             room = max(STATED_TOKENS, _TOKENS_OF_A_RATING * criteria)
@@ -391,11 +378,10 @@ class StatedRating(Rating):
         """Return the judgment of each question about the text that an answer rates."""
         if isinstance(answer.text, Unwritten):
             return [judgment_of(question, recipe, RATINGS, NOT_ASKED) for question in group]
-        read = self._read(group, answer)
-        return [
-            judgment_of(question, recipe, RATINGS, _reading(of_question, answer))
-            for question, of_question in zip(group, read, strict=True)
-        ]
+        judgments = []
+        for question, read in zip(group, self._read(group, answer), strict=True):
+            judgments.append(judgment_of(question, recipe, RATINGS, _reading(read, answer)))
+        return judgments
 
     def _read(self, group: Group, answer: Completion) -> list[list[float] | str]:
         """Return the probabilities of the ratings for each question, or the reason why there are none."""
@@ -451,11 +437,13 @@ class Together(StatedRating):
             return stated_ratings_of(text, names, ended=ended)
 
         found = parsed_answer(answer, read)
-        return [found if isinstance(found, str) else found[name] for name in names]
+        if isinstance(found, str):
+            return [found] * len(names)
+        return [found[name] for name in names]
 
 
 class _Anchored(Rating):
-    """A rating of a text after the rungs of a ladder as graded examples: its own, or that of the first anchor."""
+    """A rating of a text after the rungs of a ladder as graded examples: its own ladder, or the first anchor's."""
 
     needs_ladders = True
 
@@ -485,15 +473,15 @@ class _Anchored(Rating):
         dimension: Dimension,
         scope: Scope,
     ) -> Question:
-        """Ask for the rating of a text after graded examples; of a rung, they are those of the next anchor."""
+        """Ask for the rating of a text after graded examples; the examples for a rung are the rungs of the next anchor."""
         ladders = scope.ladders
         example_id, shown = context.id, {"reference_context": "", "reference_background": ""}
         if ladders.anchors:
             anchor = subject.partition("@")[2] if level_of(subject) else ""
-            anchors = ladders.anchors if anchor else ladders.scoring_anchors
-            example_id = (
-                anchors[(anchors.index(anchor) + 1) % len(anchors)] if anchor else anchors[0]
-            )
+            example_id = ladders.scoring_anchors[0]
+            if anchor:
+                anchors = ladders.anchors
+                example_id = anchors[(anchors.index(anchor) + 1) % len(anchors)]
             example = ladders.contexts[example_id]
             shown = {
                 "reference_context": example.text,
@@ -567,13 +555,16 @@ def _expected(judgment: Judgment) -> float:
 
 def _better(subject: Judgment, against: Judgment) -> LabelReading:
     """Return the certain outcome of two ratings."""
-    missing = next((each for each in (subject, against) if each.logprobs is None), None)
-    if missing is not None:
-        return LabelReading(reason=missing.note, cut=missing.cut)
+    masses = []
+    for rated in (subject, against):
+        if rated.logprobs is None:
+            return LabelReading(reason=rated.note, cut=rated.cut)
+        if rated.mass is not None:
+            masses.append(rated.mass)
     rise = _expected(subject) - _expected(against)
     outcome = 2 if abs(rise) <= SAME else int(rise < 0)
-    logprobs = tuple(0.0 if place == outcome else IMPOSSIBLE for place in range(len(OUTCOMES)))
-    masses = [each.mass for each in (subject, against) if each.mass is not None]
+    logprobs = [IMPOSSIBLE] * len(OUTCOMES)
+    logprobs[outcome] = 0.0
     return LabelReading(
-        logprobs=logprobs, mass=min(masses, default=None), cut=subject.cut or against.cut
+        logprobs=tuple(logprobs), mass=min(masses, default=None), cut=subject.cut or against.cut
     )

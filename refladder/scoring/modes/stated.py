@@ -12,6 +12,7 @@ import math
 import string
 from collections import Counter, defaultdict
 from dataclasses import replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -30,13 +31,13 @@ from refladder.records import (
     Prompt,
     Unwritten,
     digest_of,
+    log_of,
 )
 from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.modes.comparisons import Comparisons, preferences
 from refladder.scoring.modes.stated_answer import HIGHEST, stated_numbers
 from refladder.scoring.modes.written import (
     ask_whole,
-    log_of,
     parsed_answer,
     written_judgments,
 )
@@ -97,10 +98,9 @@ def orders_for(ladder: Sequence[Question], number: int) -> list[tuple[int, ...]]
 
 def stated_prompt(template: Template, ladder: Sequence[Question], order: Sequence[int]) -> Prompt:
     """Write the prompt about a text and the rungs of a ladder in this order; text and contexts are shown once."""
-    listed = [
-        f"{letter}:\n{ladder[rung].texts['reference']}"
-        for letter, rung in zip(LETTERS, order, strict=False)
-    ]
+    listed = []
+    for letter, rung in zip(LETTERS, order, strict=False):
+        listed.append(f"{letter}:\n{ladder[rung].texts['reference']}")
     slots = {**ladder[0].slots, "references": "\n\n".join(listed)}
     del slots["reference"]
     return fill(template, slots)
@@ -166,11 +166,11 @@ class Stated(Comparisons):
 
     def characters(self, asker: Asker, groups: Sequence[Group]) -> int:
         """Count the characters of the prompts about texts and ladders."""
-        return sum(
-            len(stated_prompt(asker.template, ladder, order).text)
-            for ladder in groups
-            for order in orders_for(ladder, self.orders)
-        )
+        characters = 0
+        for ladder in groups:
+            for order in orders_for(ladder, self.orders):
+                characters += len(stated_prompt(asker.template, ladder, order).text)
+        return characters
 
     def prompts(self, template: Template, groups: int, questions: int) -> int:
         """Return a prompt for each ladder and order."""
@@ -192,11 +192,9 @@ class Stated(Comparisons):
         sampling = asker.log.run.recipe.sampling
         if sampling is None or not ladders:
             return [[] for _ in ladders]
-        asked = [
-            (number, order)
-            for number, ladder in enumerate(ladders)
-            for order in orders_for(ladder, self.orders)
-        ]
+        asked: list[tuple[int, tuple[int, ...]]] = []
+        for number, ladder in enumerate(ladders):
+            asked += [(number, order) for order in orders_for(ladder, self.orders)]
         # Prompts that begin alike are next to each other: those of a context, or of an anchor, in one order.
         asked.sort(key=lambda pair: (*_beginning(ladders[pair[0]][0]), pair[1]))
         prompts = [stated_prompt(asker.template, ladders[number], order) for number, order in asked]
@@ -209,11 +207,12 @@ class Stated(Comparisons):
             for position, answer in answers.items():
                 number, order = asked[position]
                 answered[number].append((order, answer))
-            return [
-                _judged(recipe, ladder, sorted(answered[number], key=lambda given: given[0]))
-                for number, ladder in enumerate(ladders)
-                if len(answered[number]) == expected[number]
-            ]
+            judged = []
+            for number, ladder in enumerate(ladders):
+                in_order = sorted(answered[number], key=itemgetter(0))
+                if len(in_order) == expected[number]:
+                    judged.append(_judged(recipe, ladder, in_order))
+            return judged
 
         def unparsed(position: int, answer: Completion) -> bool:
             return isinstance(_numbers_of(answer, len(ladders[asked[position][0]])), str)
@@ -238,20 +237,19 @@ class Stated(Comparisons):
             human = dimension.low, dimension.high
             low, high = bounds_of(rule, run.rungs, human)
             steps = np.tile(rung_steps(rule, run.rungs, human), anchors) / anchors
-            places = [place for place, (_, of_block) in enumerate(blocks) if of_block == number]
-            of_dimension = [
-                judgment
-                for place in places
-                for judgment in judgments[place * each : (place + 1) * each]
-            ]
+            of_number: list[Block] = []
+            of_dimension: list[Judgment] = []
+            for place, block in enumerate(blocks):
+                if block[1] == number:
+                    of_number.append(block)
+                    of_dimension += judgments[place * each : (place + 1) * each]
             scores, fine = order_scores(of_dimension, each, self.orders, low, steps)
             several = scores[(~np.isnan(scores)).sum(axis=1) > 1]
             report.count_orders(dimension.name, np.nanvar(several, axis=1, ddof=1))
-            for place, (least, most) in zip(
-                places, intervals_of(scores, fine, low, high).tolist(), strict=True
-            ):
+            bounds = intervals_of(scores, fine, low, high).tolist()
+            for block, (least, most) in zip(of_number, bounds, strict=True):
                 if not math.isnan(least):
-                    found[blocks[place]] = (least, most)
+                    found[block] = (least, most)
         return found
 
     def check_questions(
@@ -264,12 +262,12 @@ class Stated(Comparisons):
     ) -> list[Group]:
         """Compare the best rung, and then the worst, with all other rungs of its ladder."""
         del dimensions
-        sides = [rung_side(rung, context if ladders.anchors else None) for rung in ladder.rungs]
-        ends = (sides[-1], sides[:-1]), (sides[0], sides[1:])
-        return [
-            [comparison_of(context, dimension, target, other) for other in others]
-            for target, others in ends
-        ]
+        shown = context if ladders.anchors else None
+        sides = [rung_side(rung, shown) for rung in ladder.rungs]
+        groups: list[Group] = []
+        for target, others in (sides[-1], sides[:-1]), (sides[0], sides[1:]):
+            groups.append([comparison_of(context, dimension, target, other) for other in others])
+        return groups
 
     def check_answers(self, judgments: Sequence[Judgment], rungs: int) -> FloatArray:
         """Return 1 for a ladder whose best rung gets a mean above 50, and the worst one below."""
@@ -292,27 +290,21 @@ class Stated(Comparisons):
         pairs = anchors_compared(ladders.anchors)
         asked = []
         for (context_id, name), own in sides.items():
+            context = ladders.contexts[context_id]
             others = [other for anchor, other in pairs if anchor == context_id]
-            for other_id in (context_id, *others):
-                asked += [
-                    [
-                        comparison_of(ladders.contexts[context_id], dimensions[name], target, other)
-                        for other in sides[other_id, name]
-                        if other != target
-                    ]
-                    for target in own
-                ]
+            for other_id, target in itertools.product((context_id, *others), own):
+                group = []
+                for other in sides[other_id, name]:
+                    if other != target:
+                        group.append(comparison_of(context, dimensions[name], target, other))
+                asked.append(group)
         judged = self.ask(asker, asked, progress)
 
         def of(question: Question) -> tuple[str, str, str, str]:
             # In a shared set, the ids of the rungs name their anchors.
             ids = question.comparison
-            return (
-                "" if ladders.anchors else ids.context_id,
-                ids.dimension,
-                ids.subject,
-                ids.against,
-            )
+            context_id = "" if ladders.anchors else ids.context_id
+            return context_id, ids.dimension, ids.subject, ids.against
 
         found = dict(zip(map(of, itertools.chain(*asked)), judged, strict=True))
         for (context_id, name, subject, against), judgment in list(found.items()):

@@ -57,8 +57,11 @@ def stated_numbers(answer: str, letters: Sequence[str], *, ended: bool = True) -
         ended: whether the answer ended by itself. Else its last line may be incomplete, and is not read.
     """
     text = without_thoughts(answer if ended else answer[: answer.rfind("\n") + 1])
-    lines = enumerate(_LINES.split(MARKUP.sub("", text)))
-    entries = [(number, entry) for number, line in lines if (entry := _entry_of(line, letters))]
+    entries = []
+    for number, line in enumerate(_LINES.split(MARKUP.sub("", text))):
+        entry = _entry_of(line, letters)
+        if entry is not None:
+            entries.append((number, entry))
     numbers = _numbers(_last_block(entries, letters), letters)
     if isinstance(numbers, str) and not ended:
         return f"{numbers} (the answer was cut at the limit)"
@@ -74,7 +77,8 @@ def _last_block(entries: Sequence[tuple[int, _Entry]], letters: Sequence[str]) -
         lines = [number for number, _ in entries[-len(letters) - 1 :]]
         gap, *within = [after - line for line, after in itertools.pairwise(lines)]
         is_block = gap > max(within, default=1) or before[-1][1].letter == letters[-1]
-    return [entry for _, entry in (last if is_block else entries)]
+    chosen = last if is_block else entries
+    return [entry for _, entry in chosen]
 
 
 def _numbers(entries: Sequence[_Entry], letters: Sequence[str]) -> list[float] | str:
@@ -104,7 +108,9 @@ def _entry_of(line: str, letters: Sequence[str]) -> _Entry | None:
     if number is None:
         return _Entry(letter, None, f"no single number in {shown}")
     value = float(number["number"].replace("−", "-").replace("–", "-"))  # noqa: RUF001
-    if not 0 <= value <= HIGHEST:
-        return _Entry(letter, None, f"{'above 100' if value > 0 else 'below 0'} in {shown}")
+    if value < 0:
+        return _Entry(letter, None, f"below 0 in {shown}")
+    if value > HIGHEST:
+        return _Entry(letter, None, f"above 100 in {shown}")
     is_share = value <= 1 and "." in number["number"] and not number["unit"]
     return _Entry(letter, value, is_share=is_share)

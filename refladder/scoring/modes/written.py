@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends import whole
 from refladder.errors import BackendError
-from refladder.records import IMPOSSIBLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -32,11 +30,10 @@ def ask_whole(
     new = asker.unanswered(questions)
     missing = {id(question) for question in new}
     asked = [group for group in groups if not missing.isdisjoint(map(id, group))]
-    judged = {
-        id(question): judgment
-        for group, of_group in zip(asked, judge(asked), strict=True)
-        for question, judgment in zip(group, of_group, strict=True)
-    }
+    judged = {}
+    for group, of_group in zip(asked, judge(asked), strict=True):
+        for question, judgment in zip(group, of_group, strict=True):
+            judged[id(question)] = judgment
     log.append([judged[id(question)] for question in new])
     return log.answers(questions)
 
@@ -75,8 +72,3 @@ def parsed_answer(answer: Completion, read: Callable[[str, bool], T | str]) -> T
     if isinstance(found, str):
         return f"{found}; the answer is {answer.text[:_SHOWN]!r}{place}"
     return found
-
-
-def log_of(probability: float) -> float:
-    """Return the natural logarithm of a probability, which may be 0."""
-    return math.log(probability) if probability > 0 else IMPOSSIBLE
