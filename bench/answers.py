@@ -19,10 +19,11 @@ from scipy.stats import beta
 from refladder.backends import Backend
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.tables import Row
+from refladder.loaders.input_rows import Item
 from refladder.records import Completion, Output
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.rules import ladder_scores
-from refladder.scoring.scorer import Item, LadderScorer
+from refladder.scoring.scorer import LadderScorer
 from refladder.settings import Scoring
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ from certificate import JUDGES, RUNGS, SOURCES, Qualities, Simulated, Writer
 from refladder.backends import connect
 from refladder.files.ladder_sets import ladder_set
 from refladder.files.tables import Row
-from refladder.jobs.input_rows import Mapped
-from refladder.jobs.labelling import LabelledTable
 from refladder.loaders import load_benchmark
+from refladder.loaders.input_rows import Item, Mapped
+from refladder.loaders.labelling import LabelledTable
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import Item, LadderScorer
+from refladder.scoring.scorer import LadderScorer
 from refladder.settings import Scoring
 from refladder.statistics.agreement import human_means
 from refladder.students.distil import HALF_WIDTH, agreement, read_lessons

@@ -18,9 +18,10 @@ from refladder.files.ladder_sets import load_ladders, rated_names
 from refladder.files.tables import Row
 from refladder.jobs.link import LEAST_CONTEXTS
 from refladder.loaders import load_benchmark
+from refladder.loaders.input_rows import Item
 from refladder.scoring.asker import verdicts
 from refladder.scoring.judgment_file import JudgmentLog
-from refladder.scoring.scorer import Item, LadderScorer
+from refladder.scoring.scorer import LadderScorer
 from refladder.settings import Scoring
 from refladder.statistics.linking import (
     MAPS,

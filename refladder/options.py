@@ -7,6 +7,7 @@ file and the reference page follow from it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,9 +84,18 @@ class Option:
         return self.parameter, self.name
 
 
+# What a user gave, by the name that messages use, with its option; a call has arguments that are no options.
+NamedOptions = Iterable[tuple[str, Option | None]]
+
+
 def whole_number_or_word(text: str) -> int | str:
     """Return a whole number, or any other text unchanged."""
     return int(text) if str(text).isdecimal() else text
+
+
+def listed(text: str) -> list[str]:
+    """Return the names in a text with commas."""
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def like(key: str, **changes: Any) -> Option:
@@ -224,7 +234,9 @@ OPTIONS: dict[str, Option] = {
             metavar="THRESHOLD",
             reads="file",
         ),
-        systems=Option("Systems to compare, in this order. Default: all.", metavar="A,B"),
+        systems=Option(
+            "Systems to compare, in this order. Default: all.", metavar="A,B", type=listed
+        ),
         fail_if_worse=Option(
             "Exit with code 3 if this system is significantly worse than any other, also if rows without a score count "
             "as the low end of the scale, or lacks more scores, or if too few contexts have a score.",

@@ -30,6 +30,8 @@ REWARD = "reward"
 OUTPUT = "output"
 # The task of texts without a context: its rows have no context, and its anchors have a subject.
 DOCUMENT = "document"
+# The id of a rung in a Comparison is this and its level.
+RUNG = "rung:"
 # The outcomes of a judgment that rates one text.
 RATINGS = ("1", "2", "3", "4", "5")
 # The one outcome of a judgment that is the log-probability of a whole text.

@@ -97,6 +97,23 @@ class Filtering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Comparing:
+    """How systems are compared by column `by`; `systems` names some of them, in order.
+
+    `fail_if_worse` is the system of the gate, which looks at rows without a score too unless `unscored` is `skip`.
+    `columns` maps fields to columns. `mix` allows several signatures.
+    """
+
+    by: str | None = None
+    systems: Sequence[str] | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    mix: bool = False
+    seed: int = 0
+    fail_if_worse: str | None = None
+    unscored: str = "worst"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Pairing:
     """Which outputs of a context make a pair: those whose scores differ by `margin` or more.
 

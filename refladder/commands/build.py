@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from refladder.backends.metered import spent_json
 from refladder.commands import console, spending
@@ -17,7 +17,7 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
-from refladder.errors import ExitCode, UsageError, option
+from refladder.errors import ExitCode
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.loaders.data import Data
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
@@ -25,20 +25,12 @@ from refladder.records import Sampling
 from refladder.report.log import LOG, Log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.records import Dimension
     from refladder.settings import Given
-
-
-def _alone(given: Iterable[str]) -> None:
-    """Check that nothing is given beside `--add` that the set decides."""
-    for name in given:
-        raise UsageError(
-            f"{option('add')} takes task, criteria, rungs and sampling from the set; leave out {name}"
-        )
 
 
 @subcommand(
@@ -70,7 +62,6 @@ def _alone(given: Iterable[str]) -> None:
 def command(
     *,
     data: DataOptions,
-    sampling: Sampling,
     money: spending.SpendingOptions,
     given: Given,
     out: Path,
@@ -89,20 +80,13 @@ def command(
     """
     from refladder.jobs.build import new_contexts, rehearse, run, spec_of
     from refladder.report.certificate_tables import certificate_lines
-    from refladder.statistics.certificate import REFUSE
 
-    adds = given["add"] is not None
-    if adds:
-        _alone(each.flag for each in given_options() if each.of_new_set)
-    table = None if adds or data.benchmark is None else data.data()
+    table = None if given["add"] is not None or data.benchmark is None else data.data()
     session = spending.Spending(money)
-    spec = spec_of({**given, "sampling": sampling}, table, out, session.events)
-    options = cast("Mapping[str, str]", spec.writer_options or {})
-    spec = replace(
-        spec,
-        writer_options=backend_options(str(spec.writer), options),
-        config=console.resolved(writer=spec.writer),
-    )
+    spec = spec_of(given, given_options(), table, out, session.events)
+    writer_options = backend_options(str(spec.writer), spec.writer_options)
+    config = console.resolved(writer=spec.writer)
+    spec = replace(spec, writer_options=writer_options, config=config)
     if new_contexts(spec) and not session.approves(partial(rehearse, spec), as_json=as_json):
         return ExitCode.DONE
     report = run(spec, session, console.Console())
@@ -115,8 +99,7 @@ def command(
             console.say_lines(certificate_lines(report.certificate))
         console.say_lines(f"  {place}" for place in report.places())
         console.tell_spent(session.spent())
-    refused = report.certificate is not None and report.certificate.verdict == REFUSE
-    return ExitCode.INCOMPLETE if report.failures or refused else ExitCode.DONE
+    return ExitCode.DONE if report.complete else ExitCode.INCOMPLETE
 
 
 @command.call
@@ -187,19 +170,12 @@ def build(
     from refladder.jobs.build import run, spec_of
 
     with Call(build, locals(), table="", without=("data",)) as call:
-        if add is not None:
-            values = given_arguments(command, {"data": data, **call.given})
-            # `task` and `sampling` are no options.
-            _alone(name for name, each in values if each is None or each.of_new_set)
-            if out is None:
-                raise UsageError(
-                    "add is a table whose ladders go into a set; name the set with out"
-                )
+        named = given_arguments(command, {"data": data, **call.given})
         table = None
         if data is not None:
             table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
         folder = call.folder() / "ladders" if out is None else Path(out)
-        spec = spec_of(call.given, table, folder, Log())
+        spec = spec_of(call.given, named, table, folder, Log())
         call.given["writer"] = spec.writer
         spec = replace(spec, config=call.config())
         report = run(spec, call.session(), Log())

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.commands import console
-from refladder.commands.calling import Call, output_path, record_or_path
+from refladder.commands.calling import Call, record_or_path
 from refladder.commands.options import subcommand
 from refladder.errors import ExitCode, UsageError, plural
 from refladder.files.jsonl import read_record
 from refladder.options import like
 from refladder.records import Threshold
 from refladder.report.log import LOG, Log, log_lines
-from refladder.settings import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,8 +59,8 @@ def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> Exi
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --plan
     """
     from refladder.jobs import calibrate, good_share, next_labels
-    from refladder.jobs.labelling import table_of
-    from refladder.jobs.promise import promise_of
+    from refladder.jobs.promise import spec_of
+    from refladder.loaders.labelling import table_of
 
     if given["strict"] and (plan or given["rate"] is not None):
         raise UsageError("--strict is for a cut-off; leave it out with --plan and --rate")
@@ -72,11 +71,11 @@ def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> Exi
         table = table_of(given, threshold)
         rated = good_share.run(good_share.RateSpec(table=table, threshold=threshold), events)
         return _print(rated, as_json=as_json, fails=rated.rate is None)
-    found = {**given, "table": table_of(given), "promise": promise_of(given)}
+    table = table_of(given)
     if plan:
-        labelling = next_labels.run(chosen(next_labels.PlanSpec, found), events)
+        labelling = next_labels.run(spec_of(next_labels.PlanSpec, given, table), events)
         return _print(labelling, as_json=as_json, more=_rows_to_label(labelling, given["by"], out))
-    result = calibrate.run(chosen(calibrate.ThresholdSpec, found), events)
+    result = calibrate.run(spec_of(calibrate.ThresholdSpec, given, table), events)
     return _print(result, as_json=as_json, fails=result.refused)
 
 
@@ -172,15 +171,10 @@ def calibrate(
             with path:line or the number of the row.
     """
     from refladder.jobs.calibrate import ThresholdSpec, run
-    from refladder.jobs.promise import promise_of
+    from refladder.jobs.promise import spec_of
 
     with Call(calibrate, locals()) as call:
-        spec = ThresholdSpec(
-            promise=promise_of(call.given),
-            out=None if out is None else output_path(out),
-            table=call.labelled(call.given),
-        )
-        result = run(spec, Log())
+        result = run(spec_of(ThresholdSpec, call.given, call.labelled(call.given)), Log())
         if result.refused:
             could = "more labels are unlikely to change this"
             if result.labels_needed is not None:
@@ -228,15 +222,10 @@ def plan_labels(
         DataError: see `calibrate`; or no row has an id by which its label can be found.
     """
     from refladder.jobs.next_labels import PlanSpec, run
-    from refladder.jobs.promise import promise_of
+    from refladder.jobs.promise import spec_of
 
     with Call(plan_labels, locals()) as call:
-        spec = PlanSpec(
-            promise=promise_of(call.given),
-            out=None if out is None else output_path(out),
-            table=call.labelled(call.given),
-        )
-        plan = run(spec, Log())
+        plan = run(spec_of(PlanSpec, call.given, call.labelled(call.given)), Log())
         log_lines(plan.notes)
         return plan
 

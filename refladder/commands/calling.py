@@ -21,7 +21,7 @@ from refladder.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from refladder.jobs.labelling import LabelledTable
+    from refladder.loaders.labelling import LabelledTable
     from refladder.records import Threshold
     from refladder.settings import Given
 
@@ -46,6 +46,7 @@ class Call(ExitStack):
         self.frame = (
             None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
         )
+        _check_output(str(self.given.get("out")))
         if "columns" in self.given and self.frame is not None and self.command != "score":
             self.given["columns"] = self.frame.mapped | dict(self.given["columns"] or {})
 
@@ -77,7 +78,7 @@ class Call(ExitStack):
         self, given: Given, threshold: Threshold | None = None, others: Collection[str] = ()
     ) -> LabelledTable:
         """Return the scored table of the call with its labels; `others` are columns that are needed beside those."""
-        from refladder.jobs.labelling import table_of
+        from refladder.loaders.labelling import table_of
 
         table = table_of({**given, "labels": None}, threshold)
         paths = self.labels(self.given["labels"], table.needed)
@@ -86,7 +87,7 @@ class Call(ExitStack):
     def out(self, out: str | Path | None) -> str:
         """Return the file that the call writes; for a table in memory without one, the rows are collected."""
         if out is not None:
-            return str(output_path(out))
+            return str(Path(out))
         if self.table is None:
             raise UsageError(f"a table must be {KINDS}, found None")
         if self.frame is None:
@@ -106,20 +107,24 @@ class Call(ExitStack):
         return RunConfig(command=self.command, options=redacted(options))
 
 
+def source_of(table: Any, name: str) -> str:
+    """Return the path of a table, or the table in memory that messages call `name`."""
+    return str(table) if isinstance(table, str | Path) else Frame(table).source(name=name)
+
+
 def record_or_path(value: str | Path | Record) -> Path | Record:
     """Return a record that a call was given, or the path of its file."""
     return Path(value) if isinstance(value, str) else value
 
 
-def output_path(out: str | Path) -> Path:
-    """Return the file that a call writes; refuse standard output and URLs."""
-    if str(out) == STANDARD:
+def _check_output(out: str) -> None:
+    """Refuse standard output and URLs as the file that a call writes."""
+    if out == STANDARD:
         raise UsageError("out='-': a call writes no standard output; give out=PATH")
-    if is_url(str(out)):
+    if is_url(out):
         raise UsageError(
-            f"out={str(out)!r}: a call writes files on this machine only; give out=PATH, and copy the file"
+            f"out={out!r}: a call writes files on this machine only; give out=PATH, and copy the file"
         )
-    return Path(out)
 
 
 def _plain(value: object) -> object:

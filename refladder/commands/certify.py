@@ -66,19 +66,13 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
     spec = spec_of(given)
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return ExitCode.DONE
-    certificate, checks = run(spec, session, console.Console())
+    events = console.Console(as_json=as_json)
+    certificate = run(spec, session, events)
     if as_json:
-        judge_check = [asdict(check) for check in checks]
-        console.say_json(
-            {
-                **json_of(certificate),
-                "judge_check": judge_check,
-                "spent": spent_json(session.spent()),
-            }
-        )
+        checks, spent = [*map(asdict, events.checks)], spent_json(session.spent())
+        console.say_json({**json_of(certificate), "judge_check": checks, "spent": spent})
     else:
         print_certificate(certificate)
-        console.say_checks(checks)
         stored = "stored in the folder of the set"
         unstored = "not stored: only a set in a folder gets a certificate"
         console.notify(unstored if spec.folder is None else stored)
@@ -138,10 +132,7 @@ def certify(
     from refladder.report.results import ShownDict
 
     with Call(certify, locals(), table="") as call:
-        session = call.session()
-        events = Log()
-        certificate, checks = run(spec_of(call.given), session, events)
+        certificate = run(spec_of(call.given), call.session(), Log())
         log_lines(certificate.notes)
-        events.checked(checks)
         tables, lines = certificate_tables(certificate), certificate_lines(certificate)
         return ShownDict(json_of(certificate), tables, lines)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.errors import ExitCode
 from refladder.options import like
+from refladder.settings import Comparing, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,20 +35,9 @@ if TYPE_CHECKING:
     like("seed", help="Seed of the permutations and resamples."),
     like("form", type=("text", "markdown", "latex", "csv")),
     "as_json",
+    asked=Comparing,
 )
-def command(
-    *,
-    source: tuple[str, ...],
-    by: str | None,
-    systems: str | None,
-    column: Mapping[str, str],
-    fail_if_worse: str | None,
-    unscored: str,
-    mix: bool,
-    seed: int,
-    form: str,
-    as_json: bool,
-) -> ExitCode:
+def command(*, source: tuple[str, ...], asked: Comparing, form: str, as_json: bool) -> ExitCode:
     """Compare systems by their scores on the same contexts: means, differences, intervals and paired tests.
 
     The column system names the system of each row. In a file without it, all rows are of one system, named like the
@@ -58,43 +47,24 @@ def command(
         refladder compare scored.jsonl --by overall_score --systems new,old
         refladder compare old.jsonl new.jsonl --fail-if-worse new
     """
-    from refladder.jobs.compare import compare_systems, comparison_tables
+    from refladder.jobs.compare import run
     from refladder.report.rendering import csv_text, latex, markdown
 
-    names = [name.strip() for name in systems.split(",") if name.strip()] if systems else []
-    found = compare_systems(
-        source,
-        by=by,
-        systems=names,
-        columns=column,
-        mix=mix,
-        seed=seed,
-        fail_if_worse=fail_if_worse,
-        unscored=unscored,
-    )
-    tables = comparison_tables(found)
+    found = run(source, asked)
+    # The only names are those of the user's systems.
     if as_json:
-        console.say_json(asdict(found))
+        console.say_json(found.summary())
     elif form == "text":
-        console.say_tables(tables, hide=False)
+        console.say_tables(found.tables(), hide=False)
+    elif form == "csv":
+        console.say(csv_text(found.records()), nl=False, hide=False)
     else:
-        text = {
-            "csv": lambda: csv_text([_flat(asdict(pair)) for pair in found.pairs]),
-            "latex": lambda: latex(tables),
-            "markdown": lambda: markdown(tables),
-        }[form]()
-        # The only names are those of the user's systems.
-        console.say(text, nl=False, hide=False)
+        written = {"latex": latex, "markdown": markdown}[form](found.tables())
+        console.say(written, nl=False, hide=False)
     if found.gate is None or found.gate.reason is None:
         return ExitCode.DONE
     console.say(found.gate.reason, err=True, hide=False)
     return ExitCode.INCOMPLETE
-
-
-def _flat(pair: dict[str, Any]) -> dict[str, Any]:
-    """Return a pair with its worst case as columns of their own."""
-    worst = pair.pop("worst_case") or {}
-    return pair | {f"worst_case_{name}": value for name, value in worst.items()}
 
 
 @command.call
@@ -134,26 +104,12 @@ def compare(
         UnknownNameError: no such system.
         DataError: a column is missing, or signatures differ; with path:line or the number of the row.
     """
-    from refladder.jobs.compare import compare_systems, comparison_tables
+    from refladder.jobs.compare import run
     from refladder.report.results import ShownDict
 
     paths = list(table) if isinstance(table, list | tuple) else [table]
     in_files = bool(paths) and all(isinstance(path, str | Path) for path in paths)
     with Call(compare, locals() | ({"table": paths[0]} if in_files else {})) as call:
         sources = [str(path) for path in paths] if in_files else [call.source()]
-        found = compare_systems(
-            sources,
-            by=by,
-            systems=list(systems),
-            columns=call.given["columns"],
-            mix=mix,
-            seed=seed,
-            fail_if_worse=fail_if_worse,
-            unscored=unscored,
-        )
-        values = {
-            **asdict(found),
-            "systems": [*map(asdict, found.systems)],
-            "pairs": [*map(asdict, found.pairs)],
-        }
-        return ShownDict(values, comparison_tables(found))
+        found = run(sources, chosen(Comparing, call.given))
+        return ShownDict(found.summary(), found.tables())

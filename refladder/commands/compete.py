@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
-from refladder.commands.options import backend_options, subcommand
+from refladder.commands.options import subcommand
 from refladder.errors import ExitCode
 from refladder.files.jsonl import atomic
 from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
 from refladder.records import Sampling
 from refladder.report.log import Log, log_lines
-from refladder.report.summary import low_mass_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
 def command(
     *,
     given: Given,
-    sampling: Sampling,
     money: spending.SpendingOptions,
     out: Path,
     page: Path | None,
@@ -83,12 +81,8 @@ def command(
     from refladder.jobs.evaluation_results import RESULTS
 
     session = spending.Spending(money)
-    spec = spec_of(
-        {**given, "sampling": sampling, "config": console.resolved()},
-        lambda _columns: str(given["table"]),
-        out,
-        {name: backend_options(model, {}) for name, model in given["models"].items()},
-    )
+    given = {**given, "config": console.resolved()}
+    spec = spec_of(given, lambda _columns: str(given["table"]), out)
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return ExitCode.DONE
     contest = run(spec, session, console.Console())
@@ -98,8 +92,7 @@ def command(
     _print(contest, as_json=as_json)
     console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
     console.tell_spent(session.spent())
-    unparsed = any(trial.winner is None and not trial.tie for trial in contest.trials)
-    return ExitCode.INCOMPLETE if contest.failures or unparsed else ExitCode.DONE
+    return ExitCode.DONE if contest.complete else ExitCode.INCOMPLETE
 
 
 def _print(contest: Contest, *, as_json: bool) -> None:
@@ -117,8 +110,7 @@ def _print(contest: Contest, *, as_json: bool) -> None:
         console.say(f"  {failure}", err=True)
     if len(contest.failures) > 10:
         console.say(f"  and {len(contest.failures) - 10:,} more", err=True)
-    # Each trial has both orders.
-    console.say_lines(low_mass_lines(contest.low_mass, 2 * len(contest.trials)))
+    console.say_lines(contest.warnings())
 
 
 @command.call
@@ -177,7 +169,5 @@ def compete(
         folder = call.folder() if out is None else Path(out)
         spec = spec_of({**call.given, "config": call.config()}, call.source, folder)
         contest = run(spec, call.session(), Log())
-        # Each trial has both orders.
-        low_mass = low_mass_lines(contest.low_mass, 2 * len(contest.trials))
-        log_lines([*contest.failures, *low_mass])
+        log_lines([*contest.failures, *contest.warnings()])
         return contest

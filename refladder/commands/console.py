@@ -42,14 +42,6 @@ if TYPE_CHECKING:
 _WIDTH = 100
 
 
-def check_prompts(folder: Path | None) -> None:
-    """Check every template of the user's folder before anything is asked."""
-    from refladder.prompts import check_folder
-
-    if folder is not None:
-        check_folder(folder)
-
-
 def silent() -> bool:
     """Return whether this command prints no notices and no progress."""
     context = click.get_current_context(silent=True)

@@ -3,42 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from refladder.errors import UsageError, option, plural
-from refladder.loaders.data import TABLE, Data
+from refladder.errors import UsageError
+from refladder.loaders.data import TABLE, Data, one_alone, one_each
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
 _WORDS: dict[str, object] = {"true": True, "false": False}
-
-
-def one_alone(count: int, **given: object) -> None:
-    """Check that nothing is `given` (by its name as an option) that is about one benchmark, where several are named."""
-    for name, value in given.items():
-        if count > 1 and value:
-            raise UsageError(
-                f"{option(name)} is about one benchmark, and {count} are named; evaluate that one in a run of its own"
-            )
-
-
-def one_each(
-    given: Any, count: int, what: str, *, name: str, one_for_all: bool = False
-) -> list[Any]:
-    """Return what is given for each of `count` benchmarks, in the same order, or for all; None if nothing is given."""
-    values = list(given) if isinstance(given, list | tuple) else [given] * (given is not None)
-    number = len(values)
-    if number not in {0, count} and not (one_for_all and number == 1):
-        each = (
-            ", or one for each in the same order" if one_for_all else " for each, in the same order"
-        )
-        raise UsageError(
-            f"{plural(number, what)} for {plural(count, 'benchmark')}; give {option(name)} once"
-            f"{each if count != 1 else ''}"
-        )
-    return values * (count // number) if values else [None] * count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call, output_path
+from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.options import like
 from refladder.report.log import Log, log_lines
@@ -49,7 +49,7 @@ def command(*, given: Given, as_json: bool) -> None:
     Examples:
         refladder distil scored.jsonl --by overall_score --out student
     """
-    from refladder.jobs.labelling import table_of
+    from refladder.loaders.labelling import table_of
     from refladder.students.distil import run, spec_of
     from refladder.students.student import student_lines, student_table
 
@@ -100,14 +100,12 @@ def distil(
         DataError: a column is missing or wrong, scores have several signatures, or there are too few of them; with
             path:line or the number of the row.
     """
-    from refladder.jobs.input_rows import FIELDS
+    from refladder.loaders.input_rows import text_columns
     from refladder.students.distil import run, spec_of
     from refladder.students.student import ShownStudent, surface_lines
 
     with Call(distil, locals()) as call:
-        output_path(out)
-        named = call.given["columns"] or {}
-        texts = [named.get(name, name) for name in FIELDS]
+        texts = text_columns(call.given["columns"])
         scored = call.labelled({**call.given, "columns": None}, others=texts)
         record, notes = run(spec_of(call.given, scored), Log())
         log_lines(notes)

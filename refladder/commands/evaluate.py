@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import typing
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
-from refladder.commands.data import DataOptions, one_alone, one_each
-from refladder.commands.options import (
-    backend_options,
-    given_arguments,
-    given_options,
-    subcommand,
-)
-from refladder.commands.recorded import open_recorded
+from refladder.commands.data import DataOptions
+from refladder.commands.options import given_arguments, given_options, subcommand
 from refladder.errors import ExitCode, redacted
-from refladder.loaders.data import Data
+from refladder.loaders.data import Data, one_alone, one_each
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
-from refladder.report.log import LOG, Log, log_lines
-from refladder.settings import Scoring, chosen
+from refladder.report.log import Log, log_lines
+from refladder.settings import chosen
 from refladder.statistics import LEVELS, STATISTICS
 
 if TYPE_CHECKING:
@@ -139,7 +132,6 @@ class Options:
     "intervals",
     "as_json",
     data=DataOptions,
-    asked=Scoring,
     shown=Options,
     given=dict,
     money=spending.SpendingOptions,
@@ -147,7 +139,6 @@ class Options:
 def command(
     *,
     data: DataOptions,
-    asked: Scoring,
     shown: Options,
     given: Given,
     money: spending.SpendingOptions,
@@ -163,41 +154,18 @@ def command(
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
     from refladder.contest.evaluation_page import draw_evaluations
-    from refladder.jobs.evaluate import check_given, rehearse, run, spec_of
-    from refladder.scoring.modes import mode_of
+    from refladder.jobs.evaluate import rehearse, run, spec_of
 
-    mode_of(asked.answers).check_settings(asked)
-    check_given(given)
-    console.check_prompts(asked.prompts)
-    recorded_files = given["judgments_from"]
-    one_alone(len(data.names), scores=given["scores"], judgments_from=recorded_files)
-    sets = one_each(
-        given["ladders"], len(data.names), "ladder set", name="ladders", one_for_all=True
+    session, events = spending.Spending(money), console.Console()
+    spec = spec_of(
+        given,
+        given_options(),
+        data.each(),
+        events,
+        settings=_settings(given),
+        protocol=_protocol(given, shown.printed),
+        config=console.resolved(),
     )
-    rated = [each.rated(None) for each in data.each()]
-    table = (*(data.source or ()), *data.names)[0]
-    asking = (option.flag for option in given_options() if option.asks)
-    recorded = open_recorded(recorded_files, asking, console.notify, source=table)
-    if recorded is not None and data.task_file is not None and data.dimensions:
-        # The table was read without the other dimensions.
-        recorded = recorded.on(data.dimensions)
-    session = spending.Spending(money)
-    writer = given["writer"]
-    writes = writer is not None and writer != given["judge"]
-    spec = replace(
-        spec_of(
-            given,
-            rated,
-            sets,
-            recorded,
-            settings=_settings(given, asked),
-            protocol=_protocol(given, shown.printed),
-            config=console.resolved(),
-        ),
-        writer=writer if writes else None,
-        writer_options=backend_options(writer, {}) if writes else None,
-    )
-    events = console.Console()
     if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=shown.as_json):
         return ExitCode.DONE
     evaluations = run(spec, session, events)
@@ -212,23 +180,15 @@ def command(
     return ExitCode.DONE if evaluations.complete else ExitCode.INCOMPLETE
 
 
-def _settings(given: Given, asked: Scoring) -> MethodSettings:
+def _settings(given: Given) -> MethodSettings:
     """Return the settings of all methods from the options of the command."""
     from refladder.methods.contract import MethodSettings
 
+    shared = ("seed", "rungs", "rule", "least_mass", "yes_no", "selection", "answers", "anchors")
     return MethodSettings(
-        seed=given["seed"],
-        rungs=given["rungs"],
-        rule=asked.rule,
-        least_mass=asked.least_mass,
-        orders=asked.orders,
-        yes_no=asked.yes_no,
+        **{name: given[name] for name in (*shared, "prompts", "work")},
+        orders=2 if given["both_orders"] else 1,
         budget=given["comparisons"],
-        selection=given["selection"],
-        answers=asked.answers,
-        anchors=asked.anchors,
-        prompts=asked.prompts,
-        work=given["work"],
         options=given["method_options"],
     )
 
@@ -368,41 +328,29 @@ def evaluate(
         DataError: the data are wrong, with path:line or the number of the row.
         BackendError: the judge failed; its judgments so far are stored, if `work` is given.
     """
-    from refladder.files.ladder_sets import load_ladders
-    from refladder.jobs.evaluate import Protocol, check_given, run, spec_of
+    from refladder.jobs.evaluate import Protocol, run, spec_of
     from refladder.methods.contract import MethodSettings
 
     with Call(evaluate, locals(), table="", without=("data",)) as call:
-        check_given(call.given)
         several = _are_benchmarks(data)
         listed = list(data) if several else [data]
         about = {"task": task, "task_file": task_file, "columns": columns, "options": options}
-        one_alone(len(listed), **about, scores=scores, judgments_from=judgments_from)
+        one_alone(len(listed), **about)
         sources = one_each(source, len(listed), "source", name="source")
-        named = one_each(ladders, len(listed), "ladder set", name="ladders", one_for_all=True)
-        sets = [load_ladders(each) if isinstance(each, str | Path) else each for each in named]
-        rated = [
-            Data(each, task, task_file, tuple(dimensions), columns, path, options).rated(its)
-            for each, path, its in zip(listed, sources, sets, strict=True)
+        named = [
+            Data(each, task, task_file, tuple(dimensions), columns, path, options)
+            for each, path in zip(listed, sources, strict=True)
         ]
-        asked = settings or MethodSettings()
-        given = given_arguments(command, call.given)
-        asking = [name for name, each in given if each is not None and each.asks]
-        asking += ["settings.prompts"] if asked.prompts is not None else []
-        recorded = open_recorded(judgments_from, asking, partial(LOG.info, "%s"))
-        if recorded is not None:
-            recorded = recorded.on([dimension.name for dimension in rated[0][1]])
-        console.check_prompts(asked.prompts)
+        asked, events = settings or MethodSettings(), Log()
         spec = spec_of(
             call.given,
-            rated,
-            sets,
-            recorded,
+            given_arguments(command, call.given),
+            named,
+            events,
             settings=asked if work is None else replace(asked, work=Path(work)),
             protocol=protocol or Protocol(seed=asked.seed),
             config=call.config(),
         )
-        events = Log()
         evaluations = run(spec, call.session(), events)
         for evaluation in evaluations:
             log_lines((*evaluation.limits, *evaluation.notes))

@@ -28,13 +28,10 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     Examples:
         refladder export summeval --out summeval.csv
     """
-    from refladder.files.ladder_sets import choose_dimensions
     from refladder.jobs.export import export_benchmark
 
-    benchmark = data.data().rated(None)[0]
-    export_benchmark(
-        benchmark, choose_dimensions(benchmark.dimensions, data.dimensions), out, given=out_format
-    )
+    benchmark, dimensions = data.data().rated(None)
+    export_benchmark(benchmark, dimensions, out, given=out_format)
     if out != STANDARD:
         outputs, contexts = (
             plural(len(benchmark.outputs), "output"),

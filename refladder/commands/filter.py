@@ -147,7 +147,7 @@ def filter(  # noqa: A001  the name of the command
 def _in_memory(asked: Filtering, out: object, names: Sequence[str]) -> Filtering:
     """Return the settings for a table in memory: nothing is written, and the column of `best` is known."""
     from refladder.jobs.filter import condition_of
-    from refladder.jobs.scored_tables import score_column
+    from refladder.loaders.scored_tables import score_column
 
     if out is not None or asked.rejected is not None or asked.unscored not in (KEEP, DROP):
         raise UsageError(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call
+from refladder.commands.calling import Call, source_of
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError, either, option
 from refladder.options import like
@@ -126,18 +126,13 @@ def link(
         UnknownNameError, UsageError: an argument is wrong, or both files are of the same judge.
         DataError: a file cannot be read or written, with path:line; or too few rows are in both files.
     """
-    from refladder.files.frames import Frame
-
     with Call(link, locals(), table="") as call:
         for name, table in (("judgments", judgments), ("to", to)):
             if by is None and not isinstance(table, str | Path):
                 raise UsageError(
                     f"{name} must be a text or a path, found {table!r:.60}; a table needs by and to_by"
                 )
-        first, second = (
-            str(table) if isinstance(table, str | Path) else Frame(table).source(name=name)
-            for name, table in (("judgments", judgments), ("to", to))
-        )
+        first, second = source_of(judgments, "judgments"), source_of(to, "to")
         path = None if out is None else Path(out)
         record = _linked(first, second, (by, to_by, at), chosen(Scale, call.given), path)
         log_lines(link_warnings(record))

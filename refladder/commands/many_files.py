@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from refladder.backends.metered import spent_json
 from refladder.commands import console
 from refladder.commands.options import given_options
 from refladder.errors import ExitCode, UsageError, plural
-from refladder.events import Silent
 from refladder.files.jsonl import is_device
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, form_by_name
@@ -20,7 +20,7 @@ from refladder.report.summary import summary
 if TYPE_CHECKING:
     from refladder.commands.console import Console
     from refladder.commands.spending import Spending
-    from refladder.jobs.input_rows import Mapped
+    from refladder.loaders.input_rows import Mapped
     from refladder.many_files.run import FilesReport
     from refladder.many_files.worker import Task
     from refladder.many_files.workers import Workers
@@ -67,10 +67,10 @@ class ManyFiles:
 
 def check_options() -> None:
     """Refuse the options that do not go with a folder of scored files."""
-    for option in given_options():
+    for flag, option in given_options():
         if not option.with_many_files:
             raise UsageError(
-                f"{option.flag} does not work with a folder of scored files; leave it out, or give --out FILE"
+                f"{flag} does not work with a folder of scored files; leave it out, or give --out FILE"
             )
 
 
@@ -102,7 +102,7 @@ def score_with_judge(
     spec: ScoreSpec, session: Spending, many: ManyFiles, events: Console
 ) -> ExitCode:
     """Score the files of a table with a judge."""
-    from refladder.jobs.score import prepare, score_rows
+    from refladder.jobs.score import prepare, rehearse
     from refladder.many_files.worker import task_of
 
     judge = str(spec.judge)
@@ -111,9 +111,7 @@ def score_with_judge(
     price = session.price_of(judge)
     store = session.store_of(judge, costs=price is not None)
     opened = prepare(replace(spec, judgments=None), events, check_rows=False)
-    if not session.approves(
-        lambda dry: score_rows(opened, dry, Silent()).reused, as_json=events.as_json
-    ):
+    if not session.approves(partial(rehearse, opened), as_json=events.as_json):
         return ExitCode.DONE
     task = replace(
         task_of(spec, opened.ladders),

@@ -119,15 +119,15 @@ def _keep_for_backends(
 def options(*given: str | Option, **records: type) -> Callable[..., Any]:
     """Give a command options of the table, by their keys or as `like` returns them.
 
-    The function gets a dict for options of the form KEY=VALUE. For each of `records` it gets one such record, in the
-    place of the options that are fields of it. A record that is a `dict` holds all options as a call holds its
-    arguments; the function then gets only those others that it names.
+    The function gets what it names: options (a dict for those of the form KEY=VALUE), and `records`, each made of the
+    options that are fields of it. A record that is a `dict` holds all options and records as a call holds its arguments.
     """
     declared = [OPTIONS[each] if isinstance(each, str) else each for each in given]
-    # For each record, the options that are fields of it: option to field.
+    holder = next((record for record, kind in records.items() if kind is dict), None)
+    # For each other record, the options that are fields of it: option to field.
     taken: dict[str, dict[str, str]] = {}
-    for record, kind in records.items():
-        names = set() if kind is dict else {each.name for each in fields(kind)}
+    for record in records.keys() - {holder}:
+        names = {each.name for each in fields(records[record])}
         taken[record] = {
             option.name: name for option in declared for name in option.names if name in names
         }
@@ -143,20 +143,15 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
                     read = numbers if option.pairs == "number" else pairs
                     form = option.metavar or "KEY=VALUE"
                     values[option.name] = read(texts, option.flag, form) if texts else {}
-            made = {}
-            others = dict(values)
-            for record, kind in records.items():
-                if kind is dict:
-                    made[record] = _as_in_a_call(declared, values)
-                    # The format of a table is an option `given`.
-                    kept = named.keys() - records.keys()
-                    others = {name: value for name, value in others.items() if name in kept}
-                    continue
-                chosen = {field: values[name] for name, field in taken[record].items()}
-                made[record] = kind(**chosen)
-                for name in taken[record]:
-                    others.pop(name, None)
-            return command(*arguments, **made, **others)
+            made = {
+                record: records[record](**{field: values[name] for name, field in of_it.items()})
+                for record, of_it in taken.items()
+            }
+            whole = {} if holder is None else {holder: made | _as_in_a_call(declared, values)}
+            # The format of a table is an option `given` too.
+            made = {**values, **made, **whole}
+            its = {name: value for name, value in made.items() if name in named}
+            return command(*arguments, **its)
 
         call.__click_params__ = [  # type: ignore[attr-defined]
             parameter(each) for each in reversed(declared)
@@ -170,9 +165,11 @@ def _as_in_a_call(declared: Iterable[Option], values: Mapping[str, Any]) -> dict
     """Return the values of options under the names that the call gives them, with the options of all backends."""
     given = {each.parameter: values[each.name] for each in declared if not each.backends}
     for role in ("judge", "writer"):
-        if f"{role}_options" in given:
-            name = given[role] or "builtin"
-            given[f"{role}_options"] = backend_options(name, given[f"{role}_options"])
+        if role in given:
+            options = given.get(f"{role}_options")
+            given[f"{role}_options"] = backend_options(given[role] or "builtin", options)
+    models = given.get("models", {})
+    given["model_options"] = {name: backend_options(model) for name, model in models.items()}
     return given
 
 
@@ -181,13 +178,13 @@ def options_of(command: click.Command) -> list[Option]:
     return [each.declared for each in command.params if isinstance(each, FromTable)]
 
 
-def given_options() -> Iterator[Option]:
-    """Yield the options of the running command that are on the command line or in the configuration file."""
+def given_options() -> Iterator[tuple[str, Option]]:
+    """Yield flags and options of the running command that are on the command line or in the configuration file."""
     context = click.get_current_context()
     by_user = (click.core.ParameterSource.COMMANDLINE, click.core.ParameterSource.DEFAULT_MAP)
     for option in options_of(context.command):
         if context.get_parameter_source(option.name) in by_user:
-            yield option
+            yield option.flag, option
 
 
 def given_arguments(
@@ -239,12 +236,13 @@ def numbers(given: Sequence[str], flag: str, form: str = "KEY=NUMBER") -> dict[s
     return values
 
 
-def backend_options(name: str, given: Mapping[str, str]) -> dict[str, str]:
+def backend_options(name: str, given: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the options of a backend: those given, and those of the command for every backend of its kind."""
     context = click.get_current_context(silent=True)
     kind = name.partition(":")[0]
     for_all = {} if context is None else context.meta.get(FOR_BACKENDS, {}).get(kind, {})
-    return {**for_all, **{key.replace("-", "_"): value for key, value in given.items()}}
+    named = {key.replace("-", "_"): value for key, value in (given or {}).items()}
+    return {**for_all, **named}
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:

@@ -107,9 +107,9 @@ def pairs(
         DataError: a column is missing or wrong, a context has no text or two, or signatures differ; with path:line or
             the number of the row.
     """
-    from refladder.jobs.input_rows import FIELDS
     from refladder.jobs.preference_pairs import NUMBERS, TEXTS, pair_lines, run
-    from refladder.jobs.scored_tables import score_column
+    from refladder.loaders.input_rows import text_columns
+    from refladder.loaders.scored_tables import score_column
 
     with Call(pairs, locals()) as call:
         asked = chosen(Pairing, call.given)
@@ -117,8 +117,7 @@ def pairs(
         if call.frame is not None:
             by = by or score_column("the table", call.frame.names)
             asked = replace(asked, by=by)
-            fields = {asked.columns.get(name, name) for name in FIELDS}
-            needed = {*fields, by, "signature"}
+            needed = {*text_columns(asked.columns), by, "signature"}
         tables = Tables(source=call.source(needed), out=call.out(out))
         report = run(asked, tables, Log())
         log_lines(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from refladder.commands import console
-from refladder.commands.calling import Call, output_path, record_or_path
+from refladder.commands.calling import Call, record_or_path
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
@@ -14,7 +15,6 @@ from refladder.settings import LEAST_MASS, Scale, Tables, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from refladder.errors import ExitCode
     from refladder.records import Link
@@ -116,7 +116,7 @@ def rescore(
     from refladder.report.summary import essential_lines
 
     with Call(rescore, locals(), table="") as call:
-        path = None if out is None else output_path(out)
+        path = None if out is None else Path(out)
         kept = Collected("jsonl")
         tables = Tables(out=kept if path is None else str(path))
         scale = chosen(Scale, call.given)

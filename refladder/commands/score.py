@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -31,7 +32,6 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
-from refladder.commands.recorded import refuse_asking
 from refladder.errors import ExitCode, UsageError
 from refladder.events import Silent
 from refladder.files.frames import added_values
@@ -133,7 +133,7 @@ def command(
     each_file = many.into(tables)
     if each_file is not None and not money.dry_run:
         check_options()
-    spec = spec_of(given, tables, console.resolved())
+    spec = spec_of(given, given_options(), tables, console.resolved())
     events = console.Console(as_json=as_json)
     if given["judge"].startswith(PREFIX):
         return _score_with_student(spec, each_file, events)
@@ -153,19 +153,14 @@ def command(
 
 def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Console) -> ExitCode:
     """Score a table into one file, and print the counts."""
-    from refladder.jobs.score import prepare, score_rows
+    from refladder.jobs.score import prepare, rehearse, score_rows
 
     if read_once(spec.tables.source) and session.budget is not None and not session.only_estimates:
         raise UsageError(
             "--budget reads SOURCE twice, so it cannot be standard input or a pipe; give a file"
         )
-    if spec.judgments_from:
-        asking = (option.flag for option in given_options() if option.asks)
-        refuse_asking(spec.judgments_from, asking, spec.tables.source)
     prepared = prepare(spec, events)
-    if not session.approves(
-        lambda dry: score_rows(prepared, dry, Silent()).reused, as_json=events.as_json
-    ):
+    if not session.approves(partial(rehearse, prepared), as_json=events.as_json):
         return ExitCode.DONE
     report = score_rows(prepared, session, events)
     return console.tell(
@@ -182,8 +177,8 @@ def _check_text_options(source: str | None) -> None:
     if source is not None:
         raise UsageError("give either a SOURCE table or --text, not both")
     params = click.get_current_context().params
-    of_tables = [option for option in given_options() if not option.with_text]
-    given = ", ".join(option.flag for option in of_tables if params[option.name] != STANDARD)
+    of_tables = [(flag, option) for flag, option in given_options() if not option.with_text]
+    given = ", ".join(flag for flag, option in of_tables if params[option.name] != STANDARD)
     if given:
         raise UsageError(
             f"--text prints its scores and reads and writes no table; leave out {given}, or give a SOURCE table instead "
@@ -230,8 +225,7 @@ def _score_with_student(
     from refladder.students.first_pass import mapped_of, run, student_folder, student_judge
 
     judge, tables, ladders = str(spec.judge), spec.tables, spec.asked.ladders or None
-    refused = [option.flag for option in given_options() if not option.with_student]
-    student = student_judge(judge, refused)
+    student = student_judge(judge, given_options())
     if tables.source is None:
         raise UsageError("give a SOURCE table")
     texts = None if ladders is None else load_ladders(str(ladders))
@@ -343,46 +337,33 @@ def score(
         DataError: a row is wrong, with path:line or the number of the row; or a file cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.input_rows import FIELDS
-    from refladder.jobs.score import prepare, score_rows, spec_of
+    from refladder.jobs.score import prepare, rehearse, score_rows, spec_of
     from refladder.loaders.fields import row_id
-    from refladder.scoring.columns import columns_of
+    from refladder.loaders.input_rows import text_columns
     from refladder.students import first_pass
 
     with Call(score, locals()) as call:
         call.given["context_id"] = row_id("score", "context_id", context_id)
-        fields = dict(columns or {})
-        needed = {fields.get(name, name) for name in FIELDS} if out is None else None
-        config = None if out is None else call.config()
-        given = list(given_arguments(command, call.given))
-        student = None
+        named = list(given_arguments(command, call.given))
+        source = call.source(text_columns(columns) if out is None else None)
+        written = STANDARD if dry_run and out is None else call.out(out)
+        files = Tables(source=source, out=written)
+        spec = spec_of(call.given, named, files, None if out is None else call.config())
         if isinstance(judge, str) and judge.startswith(first_pass.PREFIX):
-            refused = [name for name, each in given if each is None or not each.with_student]
-            student = first_pass.student_judge(judge, refused)
-        elif ladders is None:
+            student = first_pass.student_judge(judge, named)
+            texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+            report = first_pass.run(spec, student, texts, Log())
+            return _returned(call, table, files, report, first_pass.estimate_columns(student))
+        if ladders is None:
             raise UsageError(
                 f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
             )
-        written = STANDARD if dry_run and out is None else call.out(out)
-        files = Tables(source=call.source(needed), out=written)
-        spec = spec_of(call.given, files, config)
-        if spec.judgments_from:
-            asking = (name for name, each in given if each is not None and each.asks)
-            refuse_asking(spec.judgments_from, asking)
-        if student is None:
-            prepared = prepare(spec, Log())
-            session = call.session()
-            if dry_run:
-                session.only_estimates = True
-                existing = score_rows(prepared, session.rehearsal(), Silent()).reused
-                return asdict(session.plan(existing))
-            report = score_rows(prepared, session, Log())
-            added = columns_of(replace(prepared.spec.asked, ladders=prepared.ladders))
-        else:
-            texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
-            report = first_pass.run(spec, student, texts, Log())
-            added = first_pass.estimate_columns(student)
-        return _returned(call, table, files, report, added)
+        prepared, session = prepare(spec, Log()), call.session()
+        if dry_run:
+            session.only_estimates = True
+            return asdict(session.plan(rehearse(prepared, session.rehearsal())))
+        report = score_rows(prepared, session, Log())
+        return _returned(call, table, files, report, prepared.added)
 
 
 def _returned(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call, record_or_path
+from refladder.commands.calling import Call, record_or_path, source_of
 from refladder.commands.certify import print_certificate
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError
@@ -15,6 +14,7 @@ from refladder.options import like
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from refladder.records import Link
 
@@ -113,7 +113,6 @@ def show(
         UsageError: scores without a context.
         DataError: the set, the scores or the link cannot be read.
     """
-    from refladder.files.frames import Frame
     from refladder.jobs.show import contexts_in, ladder_json, ladders_of
 
     with Call(show, locals(), table="") as call:
@@ -122,8 +121,6 @@ def show(
             if scores is not None:
                 raise UsageError("scores are placed on the ladders of one context; give context_id")
             return list(contexts_in(opened, dimensions))
-        path = None if scores is None else str(scores)
-        if scores is not None and not isinstance(scores, str | Path):
-            path = Frame(scores).source(name="scores")
+        path = None if scores is None else source_of(scores, "scores")
         shown = ladders_of(opened, context_id, dimensions, path, record_or_path(link))
         return [ladder_json(ladder, outputs) for _, ladder, outputs in shown if ladder is not None]

@@ -9,7 +9,6 @@ import hashlib
 import itertools
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.arrays import known_numbers
@@ -44,6 +43,7 @@ from refladder.prompts import check_folder
 from refladder.records import Context, Generated, NotJudged, Output, Prompt, Sampling
 from refladder.report.results import Shown
 from refladder.report.standings import OVERALL, Standing, Trial, standing_tables, standings_of
+from refladder.report.summary import low_mass_lines
 from refladder.scoring.asker import Asker, first_probabilities, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judgment_file import JudgmentIndex
@@ -55,6 +55,7 @@ from refladder.statistics.estimators import decisions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -112,6 +113,17 @@ class Contest(Shown):
     low_mass: int
     signature: str
 
+    @property
+    def complete(self) -> bool:
+        """Return whether every text was written, and every comparison judged."""
+        return not self.failures and all(
+            trial.tie or trial.winner is not None for trial in self.trials
+        )
+
+    def warnings(self) -> list[str]:
+        """Return what is unreliable: each trial has a judgment in both orders."""
+        return low_mass_lines(self.low_mass, 2 * len(self.trials))
+
     def tables(self) -> list[PlainTable]:
         """Return the standings that the command prints."""
         return standing_tables(self.standings)
@@ -138,15 +150,9 @@ class ContestSpec:
     config: RunConfig = field(default_factory=RunConfig)
 
 
-def spec_of(
-    given: Given,
-    source: Callable[[set[str]], str],
-    folder: Path,
-    model_options: Mapping[str, Mapping[str, object]] | None = None,
-) -> ContestSpec:
+def spec_of(given: Given, source: Callable[[set[str]], str], folder: Path) -> ContestSpec:
     """Return the settings of a contest; `source` gives the table whose named columns are read."""
-    if given["prompts"] is not None:
-        check_folder(Path(given["prompts"]))
+    check_folder(given["prompts"])
     task = open_task_prompt(given["prompt"], given["prompt_text"])
     words = (given[name] or {} for name in ("criteria", "worst", "best", "weights"))
     column = given["id"]
@@ -155,7 +161,6 @@ def spec_of(
         "criteria": criteria_of(*words),
         "instances": read_instances(table, task, id_column=column, form=given.get("table_format")),
         "folder": folder,
-        "model_options": model_options,
     }
     return chosen(ContestSpec, {**given, **found})
 

@@ -21,16 +21,16 @@ from refladder.files.outputs import read_record
 from refladder.files.scored_folders import is_scored
 from refladder.files.tables import parse_number, read_rows, table_files
 from refladder.jobs.evaluation_results import RESULTS
-from refladder.jobs.input_rows import Mapped, items
-from refladder.jobs.scored_tables import mapped_columns
+from refladder.loaders.input_rows import Mapped, items
+from refladder.loaders.scored_tables import OVERALL, mapped_columns
 from refladder.parsing import parse_json
-from refladder.records import LOSS, TIE, WIN
+from refladder.records import LOSS, RUNG, TIE, WIN
 from refladder.report.standings import Trial
 from refladder.report.summary import beyond_lines, cost_words
-from refladder.scoring.columns import LOW_MASS, OVERALL, anchor_spread_column, column_names
+from refladder.scoring.columns import LOW_MASS, anchor_spread_column, column_names
 from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import read_judgments
-from refladder.scoring.question import RUNG, level_of
+from refladder.scoring.question import level_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError, agreeing, either, option, plural
@@ -29,17 +28,20 @@ from refladder.prompts import check_folder, load_template
 from refladder.records import DOCUMENT, Sampling, Shared, digest_of
 from refladder.session import copied
 from refladder.settings import Asking, BuildSpec, chosen
+from refladder.statistics.certificate import REFUSE
 from refladder.synth import build_ladders, name_subjects
 from refladder.synth.checks import letters_of
 from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.events import Events
     from refladder.files.certificate import Certificate
     from refladder.files.ladder_sets import LadderSet
+    from refladder.options import NamedOptions
     from refladder.records import Context, Ladder, LadderFailure, Progress
     from refladder.session import Session
     from refladder.settings import Given
@@ -63,6 +65,13 @@ class BuildReport:
     anchors: tuple[str, ...] = ()
     known: int = 0
     uncertified: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Return whether every rung was written, and the certificate is not refused."""
+        return not self.failures and (
+            self.certificate is None or self.certificate.verdict != REFUSE
+        )
 
     def summary(self, spec: BuildSpec) -> dict[str, object]:
         """Return the counts as JSON values."""
@@ -115,13 +124,21 @@ class BuildReport:
         ]
 
 
-def spec_of(given: Given, data: Data | None, folder: Path, events: Events) -> BuildSpec:
+def spec_of(
+    given: Given, named: NamedOptions, data: Data | None, folder: Path, events: Events
+) -> BuildSpec:
     """Return the settings for the ladders of data in a folder, or of the new contexts of the table `add`.
 
-    With `add`, writer, rungs and sampling are those of the set in the folder.
+    With `add`, writer, rungs and sampling are those of the set in the folder, so none of them may be `named`.
     """
-    if given["prompts"] is not None:
-        check_folder(Path(given["prompts"]))
+    for name, each in named if given["add"] is not None else ():
+        if each is None or each.of_new_set:
+            raise UsageError(
+                f"{option('add')} takes task, criteria, rungs and sampling from the set; leave out {name}"
+            )
+    if given["add"] is not None and given["out"] is None:
+        raise UsageError("add is a table whose ladders go into a set; name the set with out")
+    check_folder(given["prompts"])
     of_set: dict[str, object] = {}
     if given["add"] is not None:
         ladders = open_to_add(folder)

@@ -14,7 +14,7 @@ from refladder.files.jsonl import is_device, read_record, write_record
 from refladder.files.tables import read_once, read_rows
 from refladder.jobs.calibration_results import Calibration, Surface
 from refladder.jobs.good_share import good_shares
-from refladder.jobs.labelling import open_pool
+from refladder.loaders.labelling import open_pool
 from refladder.methods.surface import FOLDS, best_surface, measured
 from refladder.records import Look, Threshold, scale_of
 from refladder.report.promise_tables import Step
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
-    from refladder.jobs.labelling import Good, LabelledTable, Pool
     from refladder.jobs.promise import Promise
+    from refladder.loaders.labelling import Good, LabelledTable, Pool
     from refladder.statistics.threshold import UnitSums
 
 _TWO = 2

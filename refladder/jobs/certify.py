@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.events import Events
-    from refladder.records import JudgeCheck, Judgment, Ladder, Progress
+    from refladder.records import Judgment, Ladder, Progress
     from refladder.scoring.question import Question
     from refladder.session import Session
 
@@ -125,8 +125,7 @@ def asking_of(given: Given) -> Asking:
     """Return how a judge of rungs is asked; every template of the user's folder is checked."""
     asking = chosen(Asking, given)
     mode_of(asking.answers)
-    if asking.prompts is not None:
-        check_folder(asking.prompts)
+    check_folder(asking.prompts)
     return asking
 
 
@@ -137,15 +136,16 @@ def rehearse(spec: RungsSpec, session: Session) -> int:
     return asker.log.reused
 
 
-def run(spec: RungsSpec, session: Session, events: Events) -> tuple[Certificate, list[JudgeCheck]]:
-    """Judge a ladder set, store the certificate in its folder, and check the judge by its judgments."""
+def run(spec: RungsSpec, session: Session, events: Events) -> Certificate:
+    """Judge a ladder set, store the certificate in its folder, and report the check of the judge by its judgments."""
     with spec.locked():
         asker = spec.asker(session)
         with events.progress("judging rungs", session.under_way) as progress:
             certificate = certify(spec.ladders, asker, progress)
         if spec.folder is not None:
             write_certificate(spec.folder, certificate)
-        return certificate, judge_checks(spec.ladders, asker)
+        events.checked(judge_checks(spec.ladders, asker))
+    return certificate
 
 
 def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None) -> Asker:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,75 +20,42 @@ from refladder.errors import (
 )
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.gate import (
-    Gate,
-    Pair,
-    WorstCase,
     context_means,
     corrected,
     decide,
     low_end_of,
     worst_cases,
 )
-from refladder.jobs.input_rows import SYSTEM, Mapped
-from refladder.jobs.scored_tables import mapped_columns, one_scale, score_column
-from refladder.report.rendering import PlainTable, number, with_interval
-from refladder.statistics.bootstrap import LEAST_CONTEXTS, context_seed, mean_difference
+from refladder.loaders.input_rows import SYSTEM, Mapped
+from refladder.loaders.scored_tables import mapped_columns, one_scale, score_column
+from refladder.report.comparison_tables import Comparison, Pair, System, WorstCase
+from refladder.statistics.bootstrap import context_seed, mean_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.files.tables import Row
+    from refladder.settings import Comparing
 
 # What the gate does with rows without a score.
 WORST, SKIP = "worst", "skip"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class System:
-    """A system: its rows, those without a score, its contexts, and the mean over these of its mean score in each."""
-
-    system: str
-    rows: int
-    unscored: int
-    contexts: int
-    mean: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
-    """Systems and their pairs, compared by the column `by`."""
-
-    by: str
-    systems: tuple[System, ...]
-    pairs: tuple[Pair, ...]
-    gate: Gate | None
-
-
-def compare_systems(
-    tables: Sequence[str],
-    *,
-    by: str | None = None,
-    systems: Sequence[str] = (),
-    columns: Mapping[str, str] | None = None,
-    mix: bool = False,
-    seed: int = 0,
-    fail_if_worse: str | None = None,
-    unscored: str = WORST,
-) -> Comparison:
+def run(tables: Sequence[str], asked: Comparing) -> Comparison:
     """Compare every two systems of scored tables.
 
     A system is named by the column `system`; in a table without one, all rows are of the system that has the name of
-    the file. Rows of a system and context count as their mean. `fail_if_worse` is the system of the gate, which looks
-    at rows without a score too unless `unscored` is `skip`.
+    the file. Rows of a system and context count as their mean.
     """
+    unscored, fail_if_worse, seed = asked.unscored, asked.fail_if_worse, asked.seed
     if unscored not in (WORST, SKIP):
         raise UnknownNameError(f"value of {option('unscored')}", unscored, (WORST, SKIP))
     if unscored == SKIP and fail_if_worse is None:
         raise UsageError(
             f"{option('unscored')} {SKIP} changes only what {option('fail-if-worse')} decides; give both"
         )
-    read = _read(tables, by, columns, mix=mix)
-    names = _named(read, tables, systems, fail_if_worse)
+    read = _read(tables, asked)
+    names = _named(read, tables, asked)
     scores = read.scores
     # In an order of their own: random draws are the same for any order of the rows.
     contexts = sorted({context for name in names for context in scores[name]})
@@ -135,47 +101,6 @@ def compare_systems(
     )
 
 
-def comparison_tables(comparison: Comparison) -> list[PlainTable]:
-    """Return the systems and the pairs as tables."""
-    systems = PlainTable(
-        caption=f"Systems by {comparison.by}",
-        heads=["system", "mean", "contexts", "rows", "unscored"],
-        rows=[
-            [
-                each.system,
-                number(each.mean, 3),
-                f"{each.contexts:,}",
-                f"{each.rows:,}",
-                f"{each.unscored:,}",
-            ]
-            for each in comparison.systems
-        ],
-    )
-    pairs = PlainTable(
-        caption=f"Differences of the means of {comparison.by}",
-        heads=["pair", "difference", "p", "p (Holm)", "win rate", "contexts"],
-        rows=[
-            [
-                f"{each.first} - {each.second}",
-                with_interval(each.difference, each.low, each.high),
-                *(number(value, 4) for value in (each.p, each.p_holm)),
-                number(each.win_rate, 3),
-                f"{each.contexts:,}",
-            ]
-            for each in comparison.pairs
-        ],
-        legend=(
-            (
-                "difference",
-                f"mean of first minus second over common contexts; 95 % interval from {LEAST_CONTEXTS} contexts on",
-            ),
-            ("p", "paired permutation test over contexts; Holm's correction is over the pairs"),
-            ("win rate", "share of contexts in which the first is higher; equal ones count half"),
-        ),
-    )
-    return [systems, pairs]
-
-
 class _Read(NamedTuple):
     """What the tables hold of each system: its scores by context, None for a row without one, and numbers of rows."""
 
@@ -185,22 +110,20 @@ class _Read(NamedTuple):
     unscored: Counter[str]
 
 
-def _read(
-    tables: Sequence[str], by: str | None, columns: Mapping[str, str] | None, *, mix: bool
-) -> _Read:
+def _read(tables: Sequence[str], asked: Comparing) -> _Read:
     """Read the scores of all systems; a row without a context is counted only."""
     scores: dict[str, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
     rows: Counter[str] = Counter()
     unscored: Counter[str] = Counter()
-    check_scale = None
+    by, check_scale = asked.by, None
     stems = Counter(Path(table).stem for table in tables)
     for table in tables:
-        fields = mapped_columns(table, columns)
+        fields = mapped_columns(table, asked.columns)
         mapped = Mapped(columns=fields)
         system_column = fields.get(SYSTEM, SYSTEM)
         table_rows = read_rows(table)
         by = by or score_column(table, table_rows.columns())
-        check_scale = check_scale or one_scale([by], mix=mix)
+        check_scale = check_scale or one_scale([by], mix=asked.mix)
         for row in table_rows:
             system = _system_of(row, system_column, table, stems)
             rows[system] += 1
@@ -222,21 +145,19 @@ def _read(
     return _Read(str(by), scores, rows, unscored)
 
 
-def _named(
-    read: _Read, tables: Sequence[str], systems: Sequence[str], fail_if_worse: str | None
-) -> list[str]:
+def _named(read: _Read, tables: Sequence[str], asked: Comparing) -> list[str]:
     """Return the systems to compare, in order."""
-    for name in systems:
+    for name in asked.systems or ():
         if name not in read.rows:
             raise UnknownNameError("system", name, read.rows)
-    names = list(dict.fromkeys(systems or read.rows))
+    names = list(dict.fromkeys(asked.systems or read.rows))
     if len(names) < 2:
         raise UsageError(
             f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "
             f"systems with {column_option('system', 'NAME')}, or give one file for each system"
         )
-    if fail_if_worse is not None and fail_if_worse not in names:
-        raise UnknownNameError("system", fail_if_worse, names)
+    if asked.fail_if_worse is not None and asked.fail_if_worse not in names:
+        raise UnknownNameError("system", asked.fail_if_worse, names)
     return names
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.dry_run import DryRunBackend
@@ -25,16 +26,20 @@ from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.files.locks import locked_folder
 from refladder.files.outputs import RunConfig
 from refladder.jobs.evaluation_results import Evaluation, Evaluations, write_evaluation
-from refladder.jobs.recorded_judgments import check_recorded, default_method
+from refladder.jobs.recorded_judgments import check_recorded, default_method, recorded_files
 from refladder.jobs.score import with_anchors
+from refladder.loaders.data import one_alone, one_each
 from refladder.methods.contract import LADDER, MethodSettings
 from refladder.methods.ladder import ladders_for
 from refladder.methods.method_runs import rehearse_methods, run_methods, scored_methods
 from refladder.methods.score_files import read_scores
 from refladder.methods.surface import BEST, MEASURES, best_name, surface_methods, words
+from refladder.options import OPTIONS
+from refladder.prompts import check_folder
 from refladder.report.cards import report_cards
 from refladder.report.charts import file_stems
-from refladder.scoring.recorded import Recorded
+from refladder.scoring.modes import mode_of
+from refladder.scoring.recorded import Recorded, read_recorded
 from refladder.settings import Given, chosen
 from refladder.statistics import CONVENTIONS, LEVELS, STATISTICS
 from refladder.statistics.agreement import (
@@ -52,13 +57,14 @@ from refladder.typed import checked_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.events import Events
+    from refladder.loaders.data import Data
     from refladder.methods.contract import Judge as OpenJudge
     from refladder.methods.contract import Method
+    from refladder.options import NamedOptions
     from refladder.records import Benchmark, Dimension
     from refladder.session import Session
 
@@ -147,8 +153,18 @@ class EvaluateSpec:
             )
 
 
-def check_given(given: Given) -> None:
-    """Check what goes together before the data are read."""
+def spec_of(
+    given: Given,
+    named: NamedOptions,
+    data: Sequence[Data],
+    events: Events,
+    *,
+    settings: MethodSettings,
+    protocol: Protocol,
+    config: RunConfig,
+) -> EvaluateSpec:
+    """Return the settings of a run on these data, which are read; `named` is what the user named."""
+    mode_of(settings.answers).check_settings(settings.scoring)
     if given["ladders"] and given["writer"] is not None:
         raise UsageError(
             either(
@@ -156,27 +172,39 @@ def check_given(given: Given) -> None:
                 "ladders are a set that exists, and writer writes new ones; give one of them",
             )
         )
-
-
-def spec_of(
-    given: Given,
-    benchmarks: Sequence[tuple[Benchmark, Sequence[Dimension]]],
-    ladders: Sequence[str | Path | LadderSet | None],
-    recorded: Recorded | None,
-    **records: object,
-) -> EvaluateSpec:
-    """Return the settings of a run; `records` are its `settings`, `protocol` and `config`."""
+    one_alone(len(data), scores=given["scores"], judgments_from=given["judgments_from"])
+    sets = [
+        load_ladders(each) if isinstance(each, str | Path) else each
+        for each in one_each(
+            given["ladders"], len(data), "ladder set", name="ladders", one_for_all=True
+        )
+    ]
+    rated = [each.rated(its) for each, its in zip(data, sets, strict=True)]
+    if settings.prompts is not None:
+        named = [*named, ("settings.prompts", OPTIONS["prompts"])]
+    files = recorded_files(given, named, data[0].path or data[0].source)
+    recorded = read_recorded(*dict.fromkeys(files)) if files else None
+    if recorded is not None:
+        events.notice(recorded.notice)
+        if given["dimensions"] and data[0].is_table(sets[0]):
+            # The table was read without the other dimensions.
+            recorded = recorded.on([dimension.name for dimension in rated[0][1]])
+    check_folder(settings.prompts)
     names_backend = any(given[name] for name in ("judge", "writer", "ladders"))
     scores_only = bool(given["scores"]) and not names_backend
     found = {
-        "benchmarks": benchmarks,
-        "ladders": ladders,
+        "benchmarks": rated,
+        "ladders": sets,
         "judge": recorded or given["judge"],
+        "writer": None if given["writer"] == given["judge"] else given["writer"],
         "methods": methods_to_run(given["methods"], recorded, scores_only=scores_only),
         "scores": [str(path) for path in given["scores"]],
         "dimensions_named": bool(given["dimensions"]),
+        "settings": settings,
+        "protocol": protocol,
+        "config": config,
     }
-    return chosen(EvaluateSpec, {**given, **found, **records})
+    return chosen(EvaluateSpec, {**given, **found})
 
 
 def methods_to_run(

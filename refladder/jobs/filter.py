@@ -24,16 +24,17 @@ from refladder.files.tables import (
     read_twice,
     source_name,
 )
-from refladder.jobs.input_rows import Mapped, table_sink
+from refladder.jobs.input_table import table_sink
 from refladder.jobs.link import open_link
-from refladder.jobs.scored_tables import (
+from refladder.loaders.fields import without_number
+from refladder.loaders.input_rows import Mapped
+from refladder.loaders.scored_tables import (
     check_signature,
     mapped_columns,
     one_scale,
     reported,
     score_column,
 )
-from refladder.loaders.fields import without_number
 from refladder.records import Threshold
 from refladder.settings import Filtering
 

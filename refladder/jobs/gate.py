@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from refladder.errors import plural
-from refladder.jobs.scored_tables import run_of
+from refladder.loaders.scored_tables import run_of
+from refladder.report.comparison_tables import Gate, Pair, WorstCase
 from refladder.report.rendering import number
 from refladder.statistics.bootstrap import MeanDifference, mean_difference
 from refladder.statistics.certificate import sign_test
@@ -24,51 +25,6 @@ if TYPE_CHECKING:
 
     # A system has scores in each context; that of a row without a score is None.
     Scores: TypeAlias = Mapping[str, Sequence[float | None]]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WorstCase:
-    """The comparison of two systems if each row without a score counts as the low end of the scale.
-
-    A context in which one of them has no row counts as such a row. `p_holm` is corrected over the pairs of the gate's
-    system, and None for other pairs; without a gate it is corrected over all pairs.
-    """
-
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_holm: float | None
-    unscored_first: int
-    unscored_second: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pair:
-    """Two systems on the contexts that both have: `difference` is the mean of first minus second.
-
-    `win_rate` is the share of contexts in which the first is higher; equal contexts count half.
-    """
-
-    first: str
-    second: str
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_holm: float | None
-    win_rate: float | None
-    contexts: int
-    worst_case: WorstCase | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Gate:
-    """Whether a system is worse than another one, and the sentence that says why."""
-
-    system: str
-    worse: bool
-    reason: str | None
 
 
 class LowEnd(NamedTuple):

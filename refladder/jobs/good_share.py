@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.errors import UsageError, plural
-from refladder.jobs.labelling import TEXT, open_pool
+from refladder.loaders.labelling import TEXT, open_pool
 from refladder.records import same_scale
 from refladder.report.promise_tables import rate_words
 from refladder.report.results import Shown
@@ -26,7 +26,7 @@ from refladder.statistics.shares import residual_intervals, share_intervals
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
-    from refladder.jobs.labelling import LabelledTable, Pool
+    from refladder.loaders.labelling import LabelledTable, Pool
     from refladder.records import Threshold
 
 _TWO = 2

@@ -8,11 +8,11 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import COLUMN, Link, LinkedColumn, is_revised, same_scale, scale_of
+from refladder.records import COLUMN, RUNG, Link, LinkedColumn, is_revised, same_scale, scale_of
 from refladder.scoring.asker import trusted, verdict_logprobs
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
-from refladder.scoring.question import RUNG, rung_id
+from refladder.scoring.question import rung_id
 from refladder.scoring.rules import (
     LINEAR,
     bounds_of,

@@ -9,9 +9,9 @@ import numpy as np
 from refladder.errors import DataError
 from refladder.files.jsonl import write_record
 from refladder.files.tables import number_in, read_rows
-from refladder.jobs.input_rows import Mapped
-from refladder.jobs.scored_tables import OF_SCORES, mapped_columns, one_scale
 from refladder.loaders.draft import output_text_id
+from refladder.loaders.input_rows import Mapped
+from refladder.loaders.scored_tables import OF_SCORES, mapped_columns, one_scale
 from refladder.records import COLUMN, Decisions, Link, LinkedColumn
 from refladder.statistics import column_maps
 from refladder.statistics.linking import half_width

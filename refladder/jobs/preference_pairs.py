@@ -24,8 +24,8 @@ from refladder.files.tables import (
     source_name,
     standard_form,
 )
-from refladder.jobs.input_rows import Mapped, items
-from refladder.jobs.scored_tables import (
+from refladder.loaders.input_rows import Mapped, items
+from refladder.loaders.scored_tables import (
     mapped_columns,
     one_scale,
     reported,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import numpy as np
 
 from refladder.errors import UsageError, option
-from refladder.settings import chosen
+from refladder.settings import Settings, chosen
 from refladder.statistics.threshold import (
     EXACT,
     LEAST_UNITS,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from refladder.arrays import BoolArray, IntArray
+    from refladder.loaders.labelling import LabelledTable
     from refladder.settings import Given
     from refladder.statistics.threshold import Candidates, UnitSums
 
@@ -167,6 +168,11 @@ class Promise:
             return False
         allow = Allowance(math.inf, MID_P) if several else EXACT
         return bool(passes(0, len(units), self.share, sure, allow))
+
+
+def spec_of(kind: type[Settings], given: Given, table: LabelledTable) -> Settings:
+    """Return the settings of a job that promises something about the rows of a table."""
+    return chosen(kind, {**given, "table": table, "promise": promise_of(given)})
 
 
 def promise_of(given: Given) -> Promise:

@@ -1,7 +1,8 @@
-"""Checks of recorded judgments against the data and the methods that they are used for, before anything is run."""
+"""Recorded judgments in the place of a judge: read, and checked against data and methods before anything is run."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError, option
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.methods.contract import MethodSettings
+    from refladder.options import NamedOptions
     from refladder.records import Benchmark
     from refladder.scoring.recorded import Recorded
+    from refladder.settings import Given
 
 _NEEDED = {
     LADDER: "comparisons with the rungs of a ladder",
@@ -22,6 +25,22 @@ _NEEDED = {
     RATED: "ratings of single texts",
 }
 _DEFAULT = {LADDER: "ladder", PAIRS: "win-ratio", RATED: "ladder"}
+
+
+def recorded_files(given: Given, named: NamedOptions, source: object) -> list[str]:
+    """Return the files of judgments in place of a judge; refuse options for asking one, and two uses of standard input."""
+    files = given["judgments_from"] or ()
+    paths = [str(path) for path in ([files] if isinstance(files, str | Path) else files)]
+    for name, each in named if paths else ():
+        if each is not None and each.asks:
+            raise UsageError(
+                f"{option('judgments-from')} asks no model, and {name} is for asking one; give one of them"
+            )
+    if source == "-" in paths:
+        raise UsageError(
+            "SOURCE and --judgments-from are both standard input; give a file for one of them"
+        )
+    return paths
 
 
 def default_method(recorded: Recorded) -> str:

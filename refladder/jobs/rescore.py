@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError, UsageError
 from refladder.files.tables import Row, open_sink
 from refladder.jobs.link import open_link
-from refladder.jobs.scored_tables import mapped_columns
+from refladder.loaders.scored_tables import mapped_columns
+from refladder.records import RUNG
 from refladder.scoring.asker import trusted
 from refladder.scoring.columns import Columns
 from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
 from refladder.scoring.modes import mode_of
-from refladder.scoring.question import RUNG
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Verdicts
 

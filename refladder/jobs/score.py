@@ -20,6 +20,7 @@ from refladder.errors import (
     option,
     plural,
 )
+from refladder.events import Silent
 from refladder.files.jsonl import is_device, is_unicode
 from refladder.files.ladder_sets import (
     LadderSet,
@@ -34,25 +35,29 @@ from refladder.files.tables import (
     Collected,
     Row,
 )
-from refladder.jobs.input_rows import EMPTY, Mapped, check_input, open_items
+from refladder.jobs.input_table import check_input, open_items
+from refladder.jobs.recorded_judgments import check_recorded_ladders, recorded_files
+from refladder.loaders.input_rows import EMPTY, Item, Mapped
+from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
 from refladder.records import Output, same_scale
-from refladder.scoring.columns import OVERALL, Columns, overall_column, weights_for
+from refladder.scoring.columns import Columns, columns_of, overall_column, weights_for
 from refladder.scoring.judge_check import missing_line, notice_of, prove
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import read_recorded, recorded_mode
 from refladder.scoring.rules import rule_named
-from refladder.scoring.scorer import Item, LadderScorer, batches
+from refladder.scoring.scorer import LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
     from refladder.events import Events
     from refladder.files.outputs import RunConfig
+    from refladder.options import NamedOptions
     from refladder.records import JudgeCheck, Progress
     from refladder.scoring.recorded import Recorded
     from refladder.scoring.score_report import ScoreReport
@@ -64,27 +69,32 @@ if TYPE_CHECKING:
 class Prepared:
     """A run whose ladder set, recorded judgments and table are read and checked; no judge is open.
 
-    `rows` is the number of rows, None if it is not known.
+    `added` are the columns of the scores with their types, and `rows` is the number of rows, None if it is not known.
     """
 
     spec: ScoreSpec
     ladders: LadderSet
     mapped: Mapped
+    added: Mapping[str, type]
     recorded: Recorded | None
     rows: int | None
 
 
-def spec_of(given: Given, tables: Tables, config: RunConfig | None) -> ScoreSpec:
-    """Return the settings of a run; judgments are stored beside an output file, if no other file is named."""
-    recorded = given["judgments_from"]
-    recorded = (recorded,) if isinstance(recorded, str | Path) else recorded or ()
+def spec_of(
+    given: Given, named: NamedOptions, tables: Tables, config: RunConfig | None
+) -> ScoreSpec:
+    """Return the settings of a run; judgments are stored beside an output file, if no other file is named.
+
+    `named` is what the user named, which recorded judgments may not go with.
+    """
+    recorded = recorded_files(given, named, tables.source)
     judgments, out = given["judgments"], tables.out
     if judgments is None and not recorded and not (out == STANDARD or isinstance(out, Collected)):
         judgments = None if is_device(Path(out)) else f"{out}.judgments.jsonl"
     changed = {
         "asked": chosen(Scoring, given),
         "tables": tables,
-        "judgments_from": tuple(map(str, recorded)),
+        "judgments_from": tuple(recorded),
         "judgments": judgments,
         "config": config,
     }
@@ -117,19 +127,26 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
                 f"{ladders.name} is replaced by {newer}; its scores stay as they are", once=True
             )
     mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=ladders.serves_any_context)
+    added = columns_of(spec.asked, ladders)
     recorded = None
     if spec.judgments_from:
-        from refladder.jobs.recorded_judgments import check_recorded_ladders
-
         recorded = read_recorded(*dict.fromkeys(spec.judgments_from))
         check_recorded_ladders(recorded, ladders)
         events.notice(recorded.notice)
     rows = None
     if check_rows:
-        with_ladders = None if spec.is_part else ladders
-        needs = mode_of(spec.asked.answers).needs_ladders
-        rows = check_input(spec.tables, mapped, with_ladders, recorded, events, needs_ladders=needs)
-    return Prepared(spec=spec, ladders=ladders, mapped=mapped, recorded=recorded, rows=rows)
+        rows = check_input(
+            spec.tables,
+            mapped,
+            added,
+            events,
+            ladders=None if spec.is_part else ladders,
+            recorded=recorded,
+            needs_ladders=mode_of(spec.asked.answers).needs_ladders,
+        )
+    return Prepared(
+        spec=spec, ladders=ladders, mapped=mapped, added=added, recorded=recorded, rows=rows
+    )
 
 
 def _explain_overall(asked: Scoring, ladders: LadderSet, events: Events) -> None:
@@ -147,8 +164,7 @@ def open_set(asked: Scoring) -> LadderSet:
     rule_named(asked.rule)
     mode = mode_of(asked.answers)
     mode.check_settings(asked)
-    if asked.prompts is not None:
-        check_folder(asked.prompts)
+    check_folder(asked.prompts)
     ladders = asked.ladders if isinstance(asked.ladders, LadderSet) else set_named(asked.ladders)
     if mode.needs_ladders and not ladders.ladders:
         raise UsageError(
@@ -193,6 +209,11 @@ def with_anchors(ladders: LadderSet, number: int) -> LadderSet:
     return replace(ladders, scoring=number)
 
 
+def rehearse(prepared: Prepared, session: Session) -> int:
+    """Request the same judgments from a backend that gives no answers; return how many exist already."""
+    return score_rows(prepared, session, Silent()).reused
+
+
 def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreReport:
     """Score the rows of a table that has been checked; a dry run asks for the same judgments and writes nothing."""
     spec, dry_run = prepared.spec, session.dry_run
@@ -212,7 +233,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
             open_items(
                 spec.tables,
                 prepared.mapped,
-                columns.added,
+                prepared.added,
                 recorded=prepared.recorded,
                 dry_run=dry_run,
             ) as (read, write),

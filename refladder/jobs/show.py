@@ -11,8 +11,8 @@ from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.outputs import record_of
 from refladder.files.tables import number_in, read_rows
 from refladder.jobs.link import open_link
-from refladder.jobs.scored_tables import run_of
 from refladder.loaders.fields import without_number
+from refladder.loaders.scored_tables import run_of
 from refladder.report.ladder_tables import PlacedOutput
 from refladder.scoring.columns import column_names
 from refladder.scoring.judge_check import check_lines

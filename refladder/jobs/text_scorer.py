@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from refladder.errors import UsageError, in_call
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row
-from refladder.jobs.input_rows import Mapped, items
 from refladder.jobs.score import open_set, report_check
+from refladder.loaders.input_rows import Mapped, items
 from refladder.report.log import Log
 from refladder.scoring.columns import Columns
 from refladder.scoring.judgment_file import JudgmentLog

@@ -1,4 +1,6 @@
-"""Benchmarks with human ratings; each has a module with `load(source, **options) -> Benchmark`.
+"""Readers of tables: rows of a user, labels, scored rows, and benchmarks with human ratings.
+
+A benchmark is a module with `load(source, **options) -> Benchmark`.
 
 To add a benchmark, write such a module and add a line to BENCHMARKS, or register a `refladder.benchmark` entry point in
 another package.

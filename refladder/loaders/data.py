@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder import registry
-from refladder.errors import DataError, UnknownNameError, UsageError, option
+from refladder.errors import DataError, UnknownNameError, UsageError, option, plural
 from refladder.files.frames import Frame
 from refladder.files.hub import PREFIX
 from refladder.files.ladder_sets import choose_dimensions, rated_names
@@ -43,6 +43,32 @@ def benchmark_or_path(name: str, source: str | Path | None) -> tuple[str, str | 
             f"{name} is a table, and {option('source')} {source} is another; give one of them"
         )
     return TABLE, name
+
+
+def one_alone(count: int, **given: object) -> None:
+    """Check that nothing is `given` (by its name as an option) that is about one benchmark, where several are named."""
+    for name, value in given.items():
+        if count > 1 and value:
+            raise UsageError(
+                f"{option(name)} is about one benchmark, and {count} are named; evaluate that one in a run of its own"
+            )
+
+
+def one_each(
+    given: Any, count: int, what: str, *, name: str, one_for_all: bool = False
+) -> list[Any]:
+    """Return what is given for each of `count` benchmarks, in the same order, or for all; None if nothing is given."""
+    values = list(given) if isinstance(given, list | tuple) else [given] * (given is not None)
+    number = len(values)
+    if number not in {0, count} and not (one_for_all and number == 1):
+        each = (
+            ", or one for each in the same order" if one_for_all else " for each, in the same order"
+        )
+        raise UsageError(
+            f"{plural(number, what)} for {plural(count, 'benchmark')}; give {option(name)} once"
+            f"{each if count != 1 else ''}"
+        )
+    return values * (count // number) if values else [None] * count
 
 
 @dataclass(frozen=True, slots=True)

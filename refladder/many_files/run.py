@@ -41,7 +41,7 @@ from refladder.files.tables import (
     read_rows,
     table_files,
 )
-from refladder.jobs.input_rows import check_ladders
+from refladder.jobs.input_table import check_ladders
 from refladder.jobs.score import set_named
 from refladder.many_files.worker import read_counts
 from refladder.many_files.workers import DEATHS
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from refladder.events import Events
     from refladder.files.folders import Folder
     from refladder.files.outputs import RunConfig
-    from refladder.jobs.input_rows import Mapped
+    from refladder.loaders.input_rows import Mapped
     from refladder.many_files.worker import Answer, Counts, Task
     from refladder.many_files.workers import Workers
     from refladder.records import JudgeCheck, Progress

@@ -43,7 +43,7 @@ from refladder.registry import Entry, find, plugged_in
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import DEFAULT_RULE
-from refladder.settings import LEAST_MASS
+from refladder.settings import LEAST_MASS, Scoring
 from refladder.statistics import bias
 from refladder.typed import checked_record
 
@@ -187,11 +187,10 @@ class MethodSettings:
     user's folder of templates. A judgment whose label mass is below `least_mass` is unparsed. `work` is the folder where
     a method keeps its judgments, in files of its own name, to resume from.
 
-    `answers` 0 reads label probabilities, K samples K written answers, and another mode (`stated`) is that of method
-    `ladder` alone. For methods that compare outputs with each other,
-    `budget` is the number of comparisons of one context and dimension (None: all pairs in both orders), chosen
-    by `selection` (see `refladder.statistics.selection`). `shared` holds the answers of this run, so that no method
-    asks a question that another has asked.
+    `answers` 0 reads label probabilities, K samples K written answers, and another mode is that of method `ladder` alone.
+    For methods that compare outputs with each other, `budget` is the number of comparisons of one context and dimension
+    (None: all pairs in both orders), chosen by `selection` (see `refladder.statistics.selection`). `shared` holds the
+    answers of this run, so that no method asks a question that another has asked.
 
     `checks` is the folder that remembers how judges were checked (see `refladder.scoring.judge_check`), None for none.
 
@@ -224,6 +223,20 @@ class MethodSettings:
     def sampled(self) -> int:
         """Return the number of answers to sample for each question; 0 reads label probabilities."""
         return mode_of(self.answers).sampled
+
+    @property
+    def scoring(self) -> Scoring:
+        """Return these settings as those of scores against ladders."""
+        return Scoring(
+            rule=self.rule,
+            least_mass=self.least_mass,
+            answers=self.answers,
+            both_orders=self.orders > 1,
+            yes_no=self.yes_no,
+            prompts=self.prompts,
+            # The agreement with people shows how good the judge is.
+            any_judge=True,
+        )
 
     @property
     def sampling(self) -> Sampling:

@@ -16,6 +16,7 @@ from refladder.files.ladder_sets import (
     load_ladders,
 )
 from refladder.files.tables import Row
+from refladder.loaders.input_rows import Item
 from refladder.methods.contract import (
     LADDER,
     EvaluationMethod,
@@ -28,8 +29,7 @@ from refladder.scoring import recorded
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import rule_named
-from refladder.scoring.scorer import Item, LadderScorer, batches
-from refladder.settings import Scoring
+from refladder.scoring.scorer import LadderScorer, batches
 from refladder.synth import build_ladders
 from refladder.synth.journal import JOURNAL
 
@@ -182,16 +182,7 @@ def _run(
     scorer = LadderScorer(
         judge(),
         ladders,
-        Scoring(
-            rule=settings.rule,
-            least_mass=settings.least_mass,
-            answers=settings.answers,
-            both_orders=settings.orders > 1,
-            yes_no=settings.yes_no,
-            prompts=settings.prompts,
-            # The agreement with people shows how good the judge is.
-            any_judge=True,
-        ),
+        settings.scoring,
         dimensions=dimensions,
         sampling=settings.sampling,
     )

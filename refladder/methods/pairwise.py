@@ -66,7 +66,8 @@ def open_pair_judge(judge: Judge, settings: MethodSettings, template: Template) 
         template = judging_template(
             backend, template.task, template.role, settings.prompts, answers=settings.sampled
         )
-    run = run_of(backend, template, answers=settings.sampled, sampling=settings.sampling)
+    sampling = settings.sampling if settings.sampled else None
+    run = run_of(backend, template, answers=settings.sampled, sampling=sampling)
     log = settings.judgments(f"pairwise-{run.recipe.digest}-{settings.sampled}.jsonl", run)
     return Asker(backend, template, log, settings.least_mass)
 

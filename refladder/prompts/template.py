@@ -339,14 +339,16 @@ def list_templates(folder: Path | None = None) -> list[Template]:
     for task, role in itertools.product(TASKS, ROLES):
         if (TEMPLATES / task / f"{role}.md").is_file():
             templates[task, role] = load_template(task, role)
-    if folder is not None:
-        for template in check_folder(folder):
-            templates[template.task, template.role] = template
+    for template in check_folder(folder):
+        templates[template.task, template.role] = template
     return list(templates.values())
 
 
-def check_folder(folder: Path) -> list[Template]:
+def check_folder(folder: str | Path | None) -> list[Template]:
     """Return the templates of a user folder, sorted; refuse files that no prompt would use and misspelt task names."""
+    if folder is None:
+        return []
+    folder = Path(folder)
     _require_folder(folder)
     templates = []
     for path in sorted(folder.rglob("*")):

@@ -24,6 +24,7 @@ from refladder.records import (
     OUTCOMES,
     RATINGS,
     REWARD,
+    RUNG,
     TIE,
     WIN,
     YES,
@@ -37,7 +38,6 @@ from refladder.records import (
     impossible,
     possible,
 )
-from refladder.scoring.question import RUNG
 from refladder.scoring.rules import probabilities_from
 from refladder.settings import LEAST_MASS
 from refladder.version import __version__
@@ -87,7 +87,6 @@ def run_of(
     template: Template,
     *,
     answers: int | str = 0,
-    stated: int = 0,
     sampling: Sampling | None = None,
 ) -> Run:
     """Return the first line of a file whose judgments are found by key: any dimension, no ladders."""
@@ -99,7 +98,7 @@ def run_of(
         backend=backend.fingerprint,
         # The prompts of recorded judgments are not known.
         prompts=(template.signature,) if backend.recorded is None else (),
-        sampling=sampling if answers or stated else None,
+        sampling=sampling,
         version=__version__,
     )
     return Run(
@@ -109,7 +108,6 @@ def run_of(
         rungs=0,
         orders=1,
         answers=answers,
-        stated=stated,
     )
 
 
@@ -286,11 +284,10 @@ def judgment_of(
     recipe: str,
     outcomes: tuple[str, ...],
     reading: LabelReading,
-    stated: tuple[float | None, ...] = (),
 ) -> Judgment:
     """Make the judgment of a question; missing or impossible log-probabilities become None with a note.
 
-    `recipe` is the digest of the run's recipe, and `stated` as `Judgment` has it.
+    `recipe` is the digest of the run's recipe.
     """
     logprobs, mass = reading.logprobs, reading.mass
     note = reading.reason or reading.note
@@ -312,7 +309,6 @@ def judgment_of(
         recipe=recipe,
         note=note,
         cut=reading.cut,
-        stated=stated,
     )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.files.ladder_sets import choose_dimensions
+from refladder.loaders.scored_tables import OVERALL
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import overall, rule_named
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 # Below this label mass, everything else that the judge could answer was more probable than the labels.
 LOW_MASS = 0.5
-# The second name is used where a dimension is called overall.
-OVERALL = "overall_score", "all_dimensions_score"
 
 
 class ColumnNames(NamedTuple):
@@ -90,9 +89,8 @@ def added_columns(
     return added
 
 
-def columns_of(asked: Scoring) -> dict[str, type]:
-    """Return the columns that scoring with these settings adds, with their types; their set is open."""
-    ladders = cast("LadderSet", asked.ladders)
+def columns_of(asked: Scoring, ladders: LadderSet) -> dict[str, type]:
+    """Return the columns that scoring with these settings adds, with their types."""
     mode = mode_of(asked.answers)
     return added_columns(
         choose_dimensions(ladders.dimensions, asked.dimensions),

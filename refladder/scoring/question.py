@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.prompts import criterion
-from refladder.records import OUTPUT, Comparison, Context, Dimension
+from refladder.records import OUTPUT, RUNG, Comparison, Context, Dimension
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 # How many ladders of a dimension the judge check asks about, and the seed that draws them.
 MOST_CHECKED = 16
 _SEED = 0
-# The id of a rung in a Comparison is this and its level.
-RUNG = "rung:"
 
 
 def rung_id(level: int, anchor: str = "") -> str:

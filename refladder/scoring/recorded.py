@@ -32,6 +32,7 @@ from refladder.records import (
     LOSS,
     OUTCOMES,
     RATINGS,
+    RUNG,
     SCHEMAS,
     TIE,
     WIN,
@@ -44,7 +45,7 @@ from refladder.records import (
 )
 from refladder.scoring.judgment_file import check_outcomes, read_judgments
 from refladder.scoring.modes.rating_answer import shares_of
-from refladder.scoring.question import RUNG, level_of, rung_id
+from refladder.scoring.question import level_of, rung_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

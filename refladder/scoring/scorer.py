@@ -6,7 +6,7 @@ import itertools
 import json
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
-    from refladder.files.tables import Row
+    from refladder.loaders.input_rows import Item
     from refladder.prompts import Template
-    from refladder.records import Dimension, Judgment, Output
+    from refladder.records import Dimension, Judgment
     from refladder.scoring.modes import Mode
     from refladder.scoring.modes.mode import Group
     from refladder.scoring.rung_scale import RungScale
@@ -167,21 +167,6 @@ class Verdicts:
         scores = list(zip(*by_dimension, strict=True))
         self.report.count_rows(scores)
         return scores
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """A row to score: its output, or None and the reason in `note`; `context` is the row's, if it has the text."""
-
-    row: Row
-    output: Output | None
-    note: str | None = None
-    context: Context | None = None
-
-    @property
-    def context_text(self) -> str | None:
-        """Return the text of the context, if the row has it."""
-        return None if self.context is None else self.context.text
 
 
 class Judged(NamedTuple):

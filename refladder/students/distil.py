@@ -15,8 +15,8 @@ from refladder.files.jsonl import atomic
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.locks import locked_folder
 from refladder.files.tables import format_of, number_in, read_rows, read_twice
-from refladder.jobs.input_rows import Mapped, items
-from refladder.jobs.labelling import LabelledTable, read_pool
+from refladder.loaders.input_rows import Mapped, items
+from refladder.loaders.labelling import LabelledTable, read_pool
 from refladder.methods.surface import MEASURES, measured
 from refladder.records import Distilled, HeldOut
 from refladder.statistics.correlation import correlate

@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 from refladder.errors import UsageError, option
 from refladder.files.locks import locked
 from refladder.files.tables import STANDARD, Collected
-from refladder.jobs.input_rows import Mapped, check_input, open_items
+from refladder.jobs.input_table import check_input, open_items
 from refladder.jobs.score import check_scored, write_settings
+from refladder.loaders.input_rows import Mapped
 from refladder.records import is_shared
 from refladder.scoring.score_report import ScoreReport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from refladder.events import Events
     from refladder.files.ladder_sets import LadderSet
-    from refladder.scoring.scorer import Item
+    from refladder.loaders.input_rows import Item
+    from refladder.options import NamedOptions
     from refladder.settings import ScoreSpec
     from refladder.students.student import Student
 
@@ -37,10 +39,11 @@ def student_folder(name: str) -> Path:
     return Path(name.removeprefix(PREFIX)).expanduser()
 
 
-def student_judge(judge: str, asking: Iterable[str]) -> Student:
-    """Return the student that is the judge of a run."""
-    for name in asking:
-        raise UsageError(f"{judge} asks no model, and {name} is for asking one; leave it out")
+def student_judge(judge: str, named: NamedOptions) -> Student:
+    """Return the student that is the judge of a run; options that do not go with it are refused."""
+    for name, each in named:
+        if each is None or not each.with_student:
+            raise UsageError(f"{judge} asks no model, and {name} is for asking one; leave it out")
     from refladder.students.student import open_student
 
     if judge == PREFIX:
@@ -98,13 +101,13 @@ def run(
 ) -> ScoreReport:
     """Estimate the score of every row of a table, without a judge; `ladders` may have the texts of contexts."""
     mapped = mapped_of(spec, student)
-    total = check_input(spec.tables, mapped, None, None, events)
+    added = estimate_columns(student)
+    total = check_input(spec.tables, mapped, added, events)
     out = spec.tables.out
     with nullcontext() if out == STANDARD or isinstance(out, Collected) else locked(Path(out)):
         report = ScoreReport(signature=student.signature)
         if not spec.is_part:
             check_scored(replace(spec, judgments=None), student.signature)
-        added = estimate_columns(student)
         with (
             open_items(spec.tables, mapped, added) as (read, write),
             events.progress("scoring") as progress,

@@ -382,21 +382,22 @@ def test_evaluate_reads_recorded_judgments_as_its_command_does(command, tmp_path
     outputs = refladder.load_benchmark("demo/story").outputs
     judged = tmp_path / "judged.csv"
     pairs = [
-        f"{one.context_id},coherence,{one.id},{other.id},first\n"
+        f"{one.context_id},{dimension},{one.id},{other.id},first\n"
         for one, other in pairwise(outputs)
         if one.context_id == other.context_id
+        for dimension in ("coherence", "complexity")
     ]
     judged.write_text("context_id,dimension,first,second,winner\n" + "".join(pairs), "utf-8")
     evaluation = refladder.evaluate("demo/story", dimensions=["coherence"], judgments_from=judged)
     typed = command(f"evaluate demo/story --dimension coherence --judgments-from {judged} --json")
     wanted = ("within_context", "spearman")
     (mine,) = {
-        row.value
+        (row.value, row.signature)
         for row in evaluation.rows
         if row.method == "win-ratio" and (row.level, row.statistic) == wanted
     }
     (its,) = {
-        row["value"]
+        (row["value"], row["signature"])
         for row in typed.rows
         if row["method"] == "win-ratio" and (row.get("level"), row.get("statistic")) == wanted
     }

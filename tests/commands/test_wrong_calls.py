@@ -141,6 +141,7 @@ WRONG = [
         "^least_mass=2: must be a probability from 0 to 1$": (JUDGED, {"least_mass": 2}),
     }),
     (refladder.link, {"to": JUDGED}, {
+        "^out='-': a call writes no standard output": (JUDGED, {"out": "-"}),
         "^rule 'hard-votes' cannot be linked, .* choose rule from: ladder-sum, ": (JUDGED, {"rule": "hard-votes"}),
         "unknown rule 'nonsense'": (JUDGED, {"rule": "nonsense"}),
         "have the same signature, so their scores are on one scale already$": (JUDGED, {"out": "link.json"}),

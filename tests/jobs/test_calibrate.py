@@ -16,8 +16,8 @@ from scipy.stats import binom
 import refladder
 from refladder.files.jsonl import read_record
 from refladder.jobs.calibrate import calibrate
-from refladder.jobs.labelling import Good, LabelledTable, read_pool
 from refladder.jobs.promise import Promise
+from refladder.loaders.labelling import Good, LabelledTable, read_pool
 from refladder.records import Threshold
 from refladder.statistics.threshold import certainty, walk_certainty
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from refladder.backends import Backend
 from refladder.files.tables import Row
+from refladder.loaders.input_rows import Item
 from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judgment_file import JudgmentIndex
-from refladder.scoring.scorer import Item
 
 
 class Double(Backend):

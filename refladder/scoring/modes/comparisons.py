@@ -76,8 +76,10 @@ class Comparisons(Mode):
 
     def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
         """Return a run that reads labels, or samples answers."""
-        sampling = replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS)
-        return run_of(judge, template, answers=self.sampled, sampling=sampling)
+        drawn = replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS)
+        return run_of(
+            judge, template, answers=self.sampled, sampling=drawn if self.sampled else None
+        )
 
     def groups(
         self,

@@ -161,7 +161,8 @@ class Stated(Comparisons):
     def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
         """Return a run in which the judge writes its most probable answer."""
         del sampling
-        return run_of(judge, template, stated=self.orders, sampling=answering_of(judge, self.name))
+        run = run_of(judge, template, sampling=answering_of(judge, self.name))
+        return replace(run, stated=self.orders)
 
     def characters(self, asker: Asker, groups: Sequence[Group]) -> int:
         """Count the characters of the prompts about texts and ladders."""
@@ -346,7 +347,8 @@ def _judged(
                 logprobs=logprobs, mass=None, cut=cut, exactness="sampled", note=note
             )
             values = tuple(None if math.isnan(value) else value for value in of_rung.tolist())
-        judgments.append(judgment_of(question, recipe, OUTCOMES, reading, values))
+        judgment = judgment_of(question, recipe, OUTCOMES, reading)
+        judgments.append(replace(judgment, stated=values))
     return judgments
 
 

@@ -17,12 +17,11 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, column_option, either, option, plural
 from refladder.files.tables import Row, Rows, meant_number, number_in, parse_number, read_rows
-from refladder.jobs.input_rows import Mapped
-from refladder.jobs.scored_tables import mapped_columns, reported
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
+from refladder.loaders.input_rows import Mapped
+from refladder.loaders.scored_tables import mapped_columns, reported
 from refladder.records import digest_of, same_scale
-from refladder.settings import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.events import Events
     from refladder.records import Progress, Threshold
-    from refladder.settings import Given
 
 # Texts that are measured for the surface baseline, besides those with labels.
 SAMPLED = 2000
@@ -147,15 +145,19 @@ class LabelledTable:
         return needed.union(self.columns.values(), *_IDS)
 
 
-def table_of(given: Given, threshold: Threshold | None = None) -> LabelledTable:
+def table_of(given: Mapping[str, Any], threshold: Threshold | None = None) -> LabelledTable:
     """Return the labelled table of a command or a call; scores and unit are those of a threshold, if there is one."""
-    found = {**given, "source": str(given.get("table") or ""), "by": given.get("by") or ""}
-    if threshold is not None:
-        found["by"] = threshold.column
-        found["unit"] = given.get("unit") or threshold.unit
-    if given.get("good") is not None:
-        found["good"] = Good(given["good"])
-    return chosen(LabelledTable, found)
+    good = given.get("good")
+    return LabelledTable(
+        source=str(given.get("table") or ""),
+        given=given.get("given"),
+        by=(given["by"] or "") if threshold is None else threshold.column,
+        label=given.get("label"),
+        good=None if good is None else Good(good),
+        labels=given.get("labels") or (),
+        unit=given.get("unit") or (threshold.unit if threshold else None),
+        columns=given.get("columns") or {},
+    )
 
 
 class Texts(NamedTuple):

@@ -174,12 +174,6 @@ def test_neither_an_id_nor_a_text(fails, folder, write_jsonl):
     )
 
 
-def test_a_table_in_which_no_text_has_a_ladder_is_refused(fails, write_jsonl):
-    rows = [{"context_id": "x", "output": text} for text in ("A.", " ")]
-    text = fails(2, f"score {write_jsonl(rows)} --ladders demo/story")
-    assert "in.jsonl: no row has a ladder; there is none for context 'x' in demo/story" in text
-
-
 def test_scored_rows_without_ids_are_evaluated(command, folder, task, tmp_path, write_jsonl):
     rated = write_jsonl([{**row, "clarity": 5 - k} for k, row in enumerate(ROWS)], "rated.jsonl")
     out = tmp_path / "scored.jsonl"

@@ -11,7 +11,6 @@ from refladder.files.scored_folders import RUN
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, InMemory, is_many
 from refladder.records import is_revised, same_scale, scale_of
-from refladder.scoring.columns import OVERALL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 # Rows between two reports.
 _PROGRESS_EVERY = 8192
+# The column of the weighted score of several dimensions; the second name is used where one is called overall.
+OVERALL = "overall_score", "all_dimensions_score"
 # Endings of columns that are comparable within one signature only.
 OF_SCORES = "_score", "_grade", "_spread"
 

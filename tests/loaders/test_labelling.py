@@ -10,7 +10,7 @@ from labelled_rows import scored, split
 
 from refladder.errors import UsageError
 from refladder.files.jsonl import read_record
-from refladder.jobs.labelling import Good, LabelledTable, read_pool
+from refladder.loaders.labelling import Good, LabelledTable, read_pool
 from refladder.records import Threshold
 
 GOOD = "--label rating --good '>=4'"

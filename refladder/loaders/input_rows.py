@@ -1,0 +1,189 @@
+"""The rows of a user's table: the columns of its fields, and its texts with their contexts."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, similar
+from refladder.files.tables import Row, cell_of
+from refladder.loaders.draft import output_text_id
+from refladder.loaders.fields import row_id
+from refladder.loaders.user_table import context_text
+from refladder.records import RUNG, Context, Output, is_shared, text_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+EMPTY = "the output is empty"
+# Fields of a row; by default, their columns have these names.
+FIELDS = "context_id", "context", "background", "output", "output_id"
+# A field that changes no score, for `compare` and `review`.
+SYSTEM = "system"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapped:
+    """The columns of a table, by field; `context` is the context id of every row of a table without such a column.
+
+    With `alone`, a row needs no context, and the id of none is empty; so does a row whose signature is of a shared set.
+    """
+
+    columns: Mapping[str, str]
+    context: str | None = None
+    alone: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.columns:
+            if name not in {*FIELDS, SYSTEM}:
+                fields = [*FIELDS, SYSTEM]
+                column = self.columns[name]
+                turned = column_option(column, name) if column in fields else None
+                if name == "id":
+                    turned = column_option("output_id", column)
+                raise UnknownNameError("field", name, fields, turned)
+        if self.context is not None and "context_id" in self.columns:
+            both = f"{option('context-id')} and {column_option('context_id', '...')}"
+            raise UsageError(f"{both} both say the context; give one of them")
+
+    def context_of(self, row: Row) -> tuple[str | None, str | None, str]:
+        """Return id, text and background of a row's context; None and "" for what the row has not.
+
+        The id is that given for all rows, else that in the row's cell, else made from the text.
+        """
+        alone = self.alone or is_shared(row.fields.get("signature"))
+        identified = "context_id" in self.columns or "context_id" in row.fields
+        text, background = self._context_text(
+            row, identified=identified or self.context is not None, alone=alone
+        )
+        context_id = self.context
+        if context_id is None:
+            if identified:
+                context_id = self.id_in(row, "context_id")
+            elif text is not None:
+                context_id = text_id(text, background)
+            if context_id is None and alone:
+                context_id = ""
+        elif "context_id" in row.fields:
+            raise DataError(
+                f"{row.where}: the row has a column 'context_id', and {option('context-id')} says the context too; "
+                f"leave out {option('context-id')}, or rename the column"
+            )
+        return context_id, text, background
+
+    def _context_text(self, row: Row, *, identified: bool, alone: bool) -> tuple[str | None, str]:
+        """Return text and background of a row's context; None and "" where the row has no text of it."""
+        column = self.columns.get("context", "context")
+        if not identified and column not in row.fields and "context" not in self.columns:
+            if alone:
+                return None, ""
+            raise DataError(
+                f"{row.where}: no column 'context_id', nor 'context', whose text gives the id; Columns there: "
+                f"{', '.join(map(str, row.fields)) or 'none'}. Map one with "
+                f"{column_option('context_id', 'NAME')} or {column_option('context', 'NAME')}"
+            )
+        value = self.cell(row, "context", needed=False)
+        if value is None or (identified and not isinstance(value, str)):
+            return None, ""
+        # CSV does not distinguish an empty text from none.
+        if alone and not str(value).strip():
+            return None, ""
+        background = self.columns.get("background", "background")
+        return context_text(row, {"context": column, "background": background})
+
+    def output_text(self, row: Row) -> str | None:
+        """Return the text to score; None where there is none."""
+        text = self.cell(row, "output")
+        if text is not None and not isinstance(text, str):
+            column = self.columns.get("output", "output")
+            raise DataError(f"{row.where}: column {column!r} must be a string, found {text!r:.60}")
+        if SYSTEM in self.columns:
+            self.cell(row, SYSTEM)
+        return text
+
+    def id_in(self, row: Row, what: str, *, needed: bool = True) -> str | None:
+        """Return the id in the cell of a field, see `row_id`; None where it has none."""
+        return row_id(row.where, self.columns.get(what, what), self.cell(row, what, needed=needed))
+
+    def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:
+        """Return the cell of the field `what`; a missing column is a DataError if it is needed or was named by the user."""
+        column = self.columns.get(what, what)
+        value = cell_of(row.fields, column, row)
+        if value is not row:
+            return value
+        if not needed and what not in self.columns:
+            return None
+        free = [name for name in row.fields if name not in {*FIELDS, *self.columns.values()}]
+        near = similar(column, free)
+        hint = f"did you mean {column_option(what, near)}? " if near else ""
+        raise DataError(
+            f"{row.where}: no column {column!r} for the {what.replace('_', ' ')}; {hint}"
+            f"Columns there: {', '.join(map(str, row.fields)) or 'none'}. Map one with "
+            f"{column_option(what, 'NAME')}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A row to score: its output, or None and the reason in `note`; `context` is the row's, if it has the text."""
+
+    row: Row
+    output: Output | None
+    note: str | None = None
+    context: Context | None = None
+
+    @property
+    def context_text(self) -> str | None:
+        """Return the text of the context, if the row has it."""
+        return None if self.context is None else self.context.text
+
+
+def text_columns(columns: Mapping[str, str] | None) -> set[str]:
+    """Return the columns of the fields that are scored."""
+    return {(columns or {}).get(name, name) for name in FIELDS}
+
+
+def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[Item]:
+    """Yield each row with its output, in order; `check_ids` takes about 170 bytes a row.
+
+    A row without an id gets one from its context and text, so equal texts of one context share an id and a score.
+    """
+    seen: dict[bytes, str] = {}
+    for row in rows:
+        text = mapped.output_text(row)
+        context_id, context, background = mapped.context_of(row)
+        given = mapped.id_in(row, "output_id", needed=False)
+        if text is None or context_id is None:
+            absent = "context id" if "context_id" in row.fields else "context"
+            yield Item(row, None, f"the {'output' if text is None else absent} is null")
+            continue
+        # CSV does not distinguish an empty text from none.
+        if not text.strip():
+            yield Item(row, None, EMPTY)
+            continue
+        if context is not None and not context.strip():
+            yield Item(row, None, "the context is empty")
+            continue
+        if given is None:
+            name = output_text_id(context_id, text)
+        else:
+            name = given
+            if check_ids:
+                number = row.where.rpartition(":")[2]
+                digest = hashlib.blake2b(
+                    name.encode("utf-8", "surrogatepass"), digest_size=8
+                ).digest()
+                if (other := seen.setdefault(digest, number)) != number:
+                    raise DataError(
+                        f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique"
+                    )
+        if name.startswith(RUNG):
+            raise DataError(
+                f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it"
+            )
+        output = Output(id=name, context_id=context_id, system="", text=text)
+        about = None
+        if context is not None:
+            about = Context(id=context_id, task="", text=context, background=background)
+        yield Item(row, output, None, about)
