@@ -26,7 +26,7 @@ from refladder.settings import Scoring
 from refladder.statistics.linking import (
     MAPS,
     MOST_ODDS,
-    Scale,
+    LinearScore,
     by_rank,
     common_rows,
     half_width,
@@ -53,7 +53,7 @@ OTHERS, POPULATION = (
     40,
     800,
 )  # contexts that measure a text, and those that stand for all there could be
-SCORE = Scale(np.arange(1.0, RUNGS + 1), 0.0)  # ladder-sum
+SCORE = LinearScore(np.arange(1.0, RUNGS + 1), 0.0)  # ladder-sum
 LINES = ((1.0, 0.0), (0.5, 0.0), (2.0, 0.0), (1.0, 1.0), (0.6, -1.0))
 NOISES = (0.2, 1.0)
 HARD = {"neither": (False, False), "first": (True, False), "both": (True, True)}
