@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from refladder.backends import Backend
 from refladder.backends.cache.cached import Stored, label_keys
-from refladder.backends.cache.store import ResponseStore
+from refladder.backends.cache.store import SqliteStore
 from refladder.prompts import fill, load_template
 from refladder.records import LabelReading, Prompt
 
@@ -115,7 +115,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "responses.sqlite"
         judge = Instant()
-        with ResponseStore(path) as store:
+        with SqliteStore(path) as store:
             backend = Stored(judge, store)
             asking = rate(lambda batch: backend.read_labels(batch, LABELS), starts)
             print(
@@ -124,7 +124,7 @@ def main() -> None:
         print(
             f"| size on disk | {path.stat().st_size / 1e6:,.0f} MB, {path.stat().st_size / total:,.0f} bytes each |"
         )
-        with ResponseStore(path) as store:
+        with SqliteStore(path) as store:
             backend = Stored(judge, store)
             chosen = random.Random(1).sample(list(starts), min(40, len(starts)))  # noqa: S311  no secret
             before = judge.asked
