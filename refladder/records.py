@@ -13,7 +13,7 @@ import math
 import re
 
 # pydantic resolves the annotations at run time.
-from collections.abc import Callable, Mapping, Sequence  # noqa: TC003
+from collections.abc import Callable, Iterable, Mapping, Sequence  # noqa: TC003
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Literal, Protocol, Self, TypeVar
@@ -55,6 +55,51 @@ class Progress(Protocol):
 
     def __call__(self, done: int, total: int | None, note: str = "", each: int = 0, /) -> None:
         """Take the state of the job."""
+
+
+class Named(Protocol):
+    """A thing with a name, such as a dimension or a method."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+
+
+class WithId(Protocol):
+    """A thing with an id, such as a context or an output."""
+
+    @property
+    def id(self) -> str:
+        """Return its id."""
+
+
+N = TypeVar("N", bound=Named)
+W = TypeVar("W", bound=WithId)
+
+
+def names_of(things: Iterable[Named]) -> list[str]:
+    """Return the names of dimensions, methods or other things, in order."""
+    return [thing.name for thing in things]
+
+
+def ids_of(things: Iterable[WithId]) -> list[str]:
+    """Return the ids of contexts, outputs or other things, in order."""
+    return [thing.id for thing in things]
+
+
+def by_name(things: Iterable[N]) -> dict[str, N]:
+    """Return things by their names."""
+    return {thing.name: thing for thing in things}
+
+
+def by_id(things: Iterable[W]) -> dict[str, W]:
+    """Return things by their ids."""
+    return {thing.id: thing for thing in things}
+
+
+def without_none(values: Iterable[T | None]) -> list[T]:
+    """Return the values that are not None, in order."""
+    return [value for value in values if value is not None]
 
 
 # Schemas of the records that are lines of files: each line begins with its schema.
@@ -181,7 +226,7 @@ class Benchmark:
         """Return the name and the counts."""
         return (
             f"{self.name} ({self.revision}): {len(self.contexts):,} contexts, {len(self.outputs):,} outputs, "
-            f"{len(self.ratings):,} ratings on {', '.join(each.name for each in self.dimensions)}"
+            f"{len(self.ratings):,} ratings on {', '.join(names_of(self.dimensions))}"
         )
 
 

@@ -21,6 +21,7 @@ from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
 from refladder.events import Silent
 from refladder.files.folders import cache_folder
+from refladder.records import without_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -168,7 +169,7 @@ class Session:
         """Return the prompts answered so far, and the tokens that models ran for them; None where none counts them."""
         meters = [opened.metered for opened in self._opened.values()]
         tokens = [meter.usage.run_tokens for meter in meters]
-        known = [number for number in tokens if number is not None]
+        known = without_none(tokens)
         return sum(meter.answered for meter in meters), sum(known) if known else None
 
     def store_of(self, name: str, *, costs: bool) -> Path | None:

@@ -32,7 +32,9 @@ from refladder.records import (
     Prompt,
     Rating,
     Sampling,
+    ids_of,
     impossible,
+    names_of,
 )
 from refladder.scoring.rules import bounds_of
 
@@ -475,8 +477,8 @@ def _check_scores(subject: str, name: str, result: MethodResult, made: Benchmark
 
 
 def _check_counts(subject: str, result: MethodResult, made: Benchmark) -> None:
-    contexts = {context.id for context in made.contexts}
-    names = {dimension.name for dimension in made.dimensions}
+    contexts = set(ids_of(made.contexts))
+    names = set(names_of(made.dimensions))
     unparsed = 0.0
     judgments = 0
     for part, (points, count) in result.measures.items():

@@ -243,7 +243,7 @@ def all_spent(earlier: Sequence[SpentCosts], spent: Sequence[SpentCosts]) -> lis
 
 def spent_json(spent: Iterable[SpentCosts]) -> list[dict[str, object]]:
     """Return JSON values; a backend whose answers are read in one way only has no `read_mode`."""
-    rows = [asdict(costs) for costs in spent]
+    rows = list(map(asdict, spent))
     for row in rows:
         if row["read_mode"] is None:
             del row["read_mode"]

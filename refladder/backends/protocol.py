@@ -12,7 +12,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.errors import BackendError, plural
-from refladder.records import Sampling
+from refladder.records import Sampling, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -305,7 +305,7 @@ for _name in vars(Backend):
 
 def known_sum(numbers: Sequence[Number | None]) -> Number | None:
     """Return the sum of numbers; None if one of them is unknown."""
-    known = [number for number in numbers if number is not None]
+    known = without_none(numbers)
     return sum(known) if len(known) == len(numbers) else None
 
 

@@ -96,7 +96,7 @@ class Scripted(Backend):
         self._writing = [rule for rule in rules if rule.answer is None]
         # A rule with an error answers both kinds of prompts.
         self._judging = [rule for rule in rules if rule.answer or rule.error is not None]
-        script = json.dumps([asdict(rule) for rule in rules], sort_keys=True)
+        script = json.dumps(list(map(asdict, rules)), sort_keys=True)
         self._digest = digest_of(script, size=6)
 
     @property

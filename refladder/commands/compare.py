@@ -110,6 +110,6 @@ def compare(
     paths = list(table) if isinstance(table, list | tuple) else [table]
     in_files = bool(paths) and all(isinstance(path, str | Path) for path in paths)
     with Call(compare, locals() | ({"table": paths[0]} if in_files else {})) as call:
-        sources = [str(path) for path in paths] if in_files else [call.source()]
+        sources = list(map(str, paths)) if in_files else [call.source()]
         found = run(sources, chosen(Comparing, call.given))
         return ShownDict(found.summary(), found.tables())

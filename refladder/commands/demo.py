@@ -15,6 +15,7 @@ from refladder.events import Silent
 from refladder.files.jsonl import atomic, throw_away, to_json
 from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
+from refladder.records import names_of
 from refladder.session import Session
 from refladder.settings import BuildSpec, Filtering, ScoreSpec, Scoring, Tables
 
@@ -100,7 +101,7 @@ def _run(name: str, folder: Path, session: Session) -> None:
     outputs = folder / "outputs.jsonl"
     _write(outputs, _rows(benchmark))
     scored, passed = folder / "scored.jsonl", folder / "passed.jsonl"
-    report = _score(opened, [dimension.name for dimension in dimensions], outputs, scored)
+    report = _score(opened, names_of(dimensions), outputs, scored)
     console.say(
         f"2. score: {report.rows} outputs, {report.judgments} comparisons, {sum(report.unscored.values())} unscored"
     )

@@ -112,7 +112,7 @@ class Builder:
         return {
             "tables": self._workspace.tables(),
             "backends": inventory("backends"),
-            "folders": [str(folder) for folder in self._workspace.folders],
+            "folders": list(map(str, self._workspace.folders)),
             "runs": self._workspace.runs(),
         }
 

@@ -40,7 +40,16 @@ from refladder.files.outputs import RunConfig
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.parsing import parse_as
 from refladder.prompts import check_folder
-from refladder.records import Context, Generated, NotJudged, Output, Prompt, Sampling
+from refladder.records import (
+    Context,
+    Generated,
+    NotJudged,
+    Output,
+    Prompt,
+    Sampling,
+    ids_of,
+    names_of,
+)
 from refladder.report.results import Shown
 from refladder.report.standings import OVERALL, Standing, Trial, standing_tables, standings_of
 from refladder.report.summary import low_mass_lines
@@ -254,9 +263,9 @@ def _compete(
     standings = standings_of(
         trials,
         {key for key, generated in texts.items() if generated.text is not None},
-        rows=[instance.id for instance in instances],
+        rows=ids_of(instances),
         models=list(models),
-        criteria=[criterion.name for criterion in criteria],
+        criteria=names_of(criteria),
         weights=[getattr(criterion, "weight", 1.0) for criterion in criteria],
     )
     writers = "+".join(f"{name}={backend.fingerprint}" for name, backend in models.items())
@@ -289,7 +298,7 @@ def _check(models: Mapping[str, object], criteria: Sequence[Dimension]) -> None:
         raise UsageError(
             f"a contest needs two models or more, found {', '.join(models) or 'none'}; add one"
         )
-    names = [criterion.name for criterion in criteria]
+    names = names_of(criteria)
     if not names or len(set(names)) < len(names) or OVERALL in names:
         raise UsageError(
             f"a contest needs one criterion or more, with different names and none called {OVERALL!r}, found "

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from refladder.errors import DataError
+from refladder.records import ids_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -86,7 +87,7 @@ def review_data_of(
     shown = [text for text in ordered if text.text is not None]
     numbers = {text.id: number for number, text in enumerate(shown)}
     if len(numbers) < len(shown):
-        repeated = Counter(text.id for text in shown).most_common(1)[0][0]
+        repeated = Counter(ids_of(shown)).most_common(1)[0][0]
         raise DataError(
             f"output id {repeated!r} appears twice, so its ratings would be mixed; make ids unique"
         )
@@ -96,7 +97,7 @@ def review_data_of(
         pool={
             "schema": "review/1",
             "kind": key["kind"],
-            "criteria": [asdict(criterion) for criterion in criteria],
+            "criteria": list(map(asdict, criteria)),
             "rows": [{"prompt": row.prompt} for row in rows],
             "texts": [[text.row, text.text] for text in shown],
         },
@@ -107,7 +108,7 @@ def review_data_of(
             "texts": [[systems.index(text.system), text.id] for text in shown],
             "missing": [[text.row, systems.index(text.system), text.note] for text in failed],
         },
-        rows=[row.id for row in rows],
+        rows=ids_of(rows),
         texts=shown,
         systems=systems,
         scales=criteria,

@@ -126,7 +126,7 @@ class Workspace:
         first = list(islice(rows, _PREVIEW))
         if not first:
             raise DataError(f"{name}: no rows; the table needs a row for each instance of the task")
-        columns = [str(column) for column in first[0].fields]
+        columns = list(map(str, first[0].fields))
         shown = [[_cell(row.fields.get(column)) for column in columns] for row in first]
         return {"columns": columns, "rows": shown, "count": len(first) + sum(1 for _ in rows)}
 

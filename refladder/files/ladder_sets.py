@@ -55,11 +55,14 @@ from refladder.records import (
     LadderFailure,
     Revision,
     Shared,
+    by_id,
+    by_name,
+    names_of,
 )
 from refladder.typed import checked
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 
 T = TypeVar("T")
 Cell = TypeVar("Cell", Ladder, LadderFailure)
@@ -101,11 +104,11 @@ class LadderSet:
 
     def __repr__(self) -> str:
         """Return one line: what the set is, and how much it holds."""
-        names = ", ".join(dimension.name for dimension in self.dimensions)
+        names = ", ".join(names_of(self.dimensions))
         noun = "shared anchor" if self.anchors else "context"
         parts = [
             f"{plural(len(self.ladders), 'ladder')} of {self.rungs} rungs",
-            plural(len({context for context, _ in self.ladders}), noun),
+            plural(len(self.context_ids), noun),
             f"{self.task}: {names}",
         ]
         if self.failures:
@@ -125,6 +128,11 @@ class LadderSet:
         if self.certificate is not None:
             text += f"|certificate:{self.certificate.digest}"
         return text
+
+    @property
+    def context_ids(self) -> KeysView[str]:
+        """Return the ids of the contexts with ladders, in order."""
+        return dict.fromkeys(context_id for context_id, _ in self.ladders).keys()
 
     @property
     def scoring_anchors(self) -> tuple[str, ...]:
@@ -254,7 +262,7 @@ def criteria_set(
         digest=state.hexdigest(),
         rungs=0,
         dimensions=tuple(dimensions),
-        contexts={context.id: context for context in contexts},
+        contexts=by_id(contexts),
         ladders={},
         failures={},
         task_without_ladders=task,
@@ -303,7 +311,7 @@ class Checks:
         self, name: str, dimensions: Sequence[Dimension], tasks: Mapping[str, str]
     ) -> None:
         for number, dimension in enumerate(dimensions):
-            if dimension.name in {earlier.name for earlier in dimensions[:number]}:
+            if dimension.name in names_of(dimensions[:number]):
                 raise UsageError(f"{name}: dimension {dimension.name!r} appears twice; remove one")
             if dimension.low >= dimension.high:
                 raise UsageError(
@@ -315,7 +323,7 @@ class Checks:
         # The number of ladders that were checked so far.
         self.count = 0
         self._name, self._tasks = name, tasks
-        self._dimensions = {dimension.name for dimension in dimensions}
+        self._dimensions = set(names_of(dimensions))
         self._seen: set[tuple[str, str]] = set()
         self._state = new_digest()
 
@@ -580,7 +588,7 @@ def append_ladders(
     `ladders.jsonl` is written last, so that the set can be read at every moment.
     """
     throw_away(folder / CERTIFICATE)
-    everything = {**before.contexts, **{each.id: each for each in contexts}}
+    everything = {**before.contexts, **by_id(contexts)}
     failed = {**before.failures, **_by_cell(failures)}
     for ladder in ladders:
         failed.pop((ladder.context_id, ladder.dimension), None)
@@ -601,8 +609,8 @@ def choose_dimensions(
     dimensions: Sequence[Dimension], names: Sequence[str]
 ) -> tuple[Dimension, ...]:
     """Select dimensions by name, each once, in the order of the names; all without names."""
-    by_name = {dimension.name: dimension for dimension in dimensions}
+    known = by_name(dimensions)
     for name in names:
-        if name not in by_name:
-            raise UnknownNameError("dimension", name, by_name)
-    return tuple(by_name[name] for name in dict.fromkeys(names or by_name))
+        if name not in known:
+            raise UnknownNameError("dimension", name, known)
+    return tuple(known[name] for name in dict.fromkeys(names or known))

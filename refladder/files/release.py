@@ -32,6 +32,7 @@ from refladder.records import (
     Revision,
     Rung,
     Shared,
+    names_of,
 )
 
 if TYPE_CHECKING:
@@ -274,7 +275,7 @@ def records_of(kind: type[T], rows: Iterable[Row]) -> Iterator[tuple[Row, T]]:
 
 
 def _line(kind: type, row: Row) -> str:
-    names = [field.name for field in dataclasses.fields(kind)]
+    names = names_of(dataclasses.fields(kind))
     body = json.dumps({name: row.fields[name] for name in names if name in row.fields}, default=str)
     return f'{{"schema":"{SCHEMAS[kind]}",{body[1:]}'
 

@@ -11,7 +11,7 @@ from refladder.files.folders import open_folder
 from refladder.files.outputs import RunConfig  # noqa: TC001  as below
 from refladder.files.streams import is_url, stamp_of
 from refladder.parsing import adapter
-from refladder.records import JudgeCheck, Judgment  # noqa: TC001  pydantic reads the annotations
+from refladder.records import JudgeCheck, Judgment, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -174,7 +174,7 @@ def is_as_written(folder: Folder, file: ScoredFile) -> bool:
 
 def check_strangers(folder: Folder, run: FolderRun, sizes: Mapping[str, int]) -> None:
     """Check that each table in the folder is of its run, because its rows would count like the others."""
-    names = {file.name for file in run.files}
+    names = set(names_of(run.files))
     for name in sizes:
         ours = name in names or name == RUN or name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/"))
         if not ours and name.endswith(TABLES):

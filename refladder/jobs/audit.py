@@ -23,7 +23,7 @@ from refladder.jobs.certify import (
     verdict_arrays,
 )
 from refladder.methods.measures import share_of
-from refladder.records import WIN
+from refladder.records import WIN, by_name, names_of
 from refladder.scoring.asker import outcome_probabilities
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.question import Side, comparison_of, rung_id, rung_side
@@ -95,7 +95,7 @@ def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet
         raise UsageError(f"{option('contexts')} {contexts}: must be 1 or more")
     if seed < 0:
         raise UsageError(f"{option('seed')} {seed}: must be 0 or more")
-    known = list(dict.fromkeys(context for context, _ in ladders.ladders))
+    known = list(ladders.context_ids)
     if contexts > len(known):
         raise UsageError(
             f"{ladders.name} has ladders for {plural(len(known), 'context')}; give {option('contexts')} that number or "
@@ -109,7 +109,7 @@ def sample(ladders: LadderSet, contexts: int | None, seed: int = 0) -> LadderSet
 
 def _shift_questions(asker: Asker, ladders: LadderSet) -> list[Question]:
     """Ask about the worst rung with a sentence, for each ladder, better rung and added sentence."""
-    dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
+    dimensions = by_name(ladders.dimensions)
     answer_line = asker.template.labels[WIN]
     last = asker.template.literals[-1].strip().splitlines()
     if last:
@@ -138,7 +138,7 @@ def audit(ladders: LadderSet, asker: Asker, progress: Progress | None = None) ->
     questions = set_questions(ladders)
     judgments = asker.ask([*questions, *_shift_questions(asker, ladders)], progress)
     pairs, shifted = judgments[: len(questions)], judgments[len(questions) :]
-    names = [dimension.name for dimension in ladders.dimensions]
+    names = names_of(ladders.dimensions)
     figures = [_figures(ladders, name, pairs, shifted) for name in (ALL, *names)]
     return list(itertools.chain(*figures))
 

@@ -25,7 +25,7 @@ from refladder.loaders.data import Data
 from refladder.loaders.fields import row_id
 from refladder.parsing import parse_json
 from refladder.prompts import check_folder, load_template
-from refladder.records import DOCUMENT, Sampling, Shared, digest_of
+from refladder.records import DOCUMENT, Sampling, Shared, digest_of, ids_of
 from refladder.session import copied
 from refladder.settings import Asking, BuildSpec, chosen
 from refladder.statistics.certificate import REFUSE
@@ -214,7 +214,7 @@ def new_contexts(spec: BuildSpec) -> Sequence[Context]:
                 f"context {context.id!r} has another text or background in the table than in {ladders.name}; give it "
                 "another id"
             )
-    known = {context_id for context_id, _ in ladders.ladders}
+    known = ladders.context_ids
     return [context for context in spec.contexts if context.id not in known]
 
 
@@ -223,7 +223,7 @@ def rehearse(spec: BuildSpec, session: Session) -> None:
     with copied(spec.folder) as copy:
         contexts, ladders, _ = _written(spec, _writer(spec, session), copy, None)
     if spec.certify and ladders:
-        anchors = [context.id for context in contexts] if spec.shared else []
+        anchors = ids_of(contexts) if spec.shared else []
         name = str(spec.folder)
         opened = ladder_set(name, spec.dimensions, contexts, ladders, anchors=anchors)
         asking = Asking(judgments=spec.folder / JUDGMENTS, prompts=spec.prompts)

@@ -133,7 +133,7 @@ class Calibration(Shown):
             "auc": self.auc,
             "good_share": self.rate._asdict() if self.rate else None,
             "good_share_with_scores": self.powered._asdict() if self.powered else None,
-            "candidates": [asdict(step) for step in self.steps],
+            "candidates": list(map(asdict, self.steps)),
             "signature": record.signature,
             "notes": list(self.notes),
         }

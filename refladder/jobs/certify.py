@@ -33,7 +33,7 @@ from refladder.files.certificate import (
 from refladder.files.ladder_sets import LadderSet, load_ladders, published_names
 from refladder.files.locks import locked, locked_folder
 from refladder.prompts import check_folder
-from refladder.records import OUTCOMES
+from refladder.records import OUTCOMES, by_name, without_none
 from refladder.scoring.asker import (
     Asker,
     judging_template,
@@ -167,7 +167,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
 
 def set_questions(ladders: LadderSet) -> list[Question]:
     """Return every comparison of two rungs of every ladder, in both orders, ladder by ladder."""
-    dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
+    dimensions = by_name(ladders.dimensions)
     shared = bool(ladders.anchors)
     questions: list[Question] = []
     for (context_id, name), ladder in ladders.ladders.items():
@@ -284,7 +284,7 @@ def _certificate(
         counts=_summed(
             Counts,
             rows,
-            contexts=len({context for context, _ in ladders.ladders}),
+            contexts=len(ladders.context_ids),
             ladders=len(rows),
             rungs=ladders.rungs,
             judgments=len(asked),
@@ -481,7 +481,7 @@ def _totals(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def _mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the known values; None without one."""
-    known = [value for value in values if value is not None]
+    known = without_none(values)
     return sum(known) / len(known) if known else None
 
 

@@ -36,6 +36,7 @@ from refladder.methods.score_files import read_scores
 from refladder.methods.surface import BEST, MEASURES, best_name, surface_methods, words
 from refladder.options import OPTIONS
 from refladder.prompts import check_folder
+from refladder.records import ids_of, names_of
 from refladder.report.cards import report_cards
 from refladder.report.charts import file_stems
 from refladder.scoring.modes import mode_of
@@ -188,7 +189,7 @@ def spec_of(
         events.notice(recorded.notice)
         if given["dimensions"] and data[0].is_table(sets[0]):
             # The table was read without the other dimensions.
-            recorded = recorded.on([dimension.name for dimension in rated[0][1]])
+            recorded = recorded.on(names_of(rated[0][1]))
     check_folder(settings.prompts)
     names_backend = any(given[name] for name in ("judge", "writer", "ladders"))
     scores_only = bool(given["scores"]) and not names_backend
@@ -198,7 +199,7 @@ def spec_of(
         "judge": recorded or given["judge"],
         "writer": None if given["writer"] == given["judge"] else given["writer"],
         "methods": methods_to_run(given["methods"], recorded, scores_only=scores_only),
-        "scores": [str(path) for path in given["scores"]],
+        "scores": list(map(str, given["scores"])),
         "dimensions_named": bool(given["dimensions"]),
         "settings": settings,
         "protocol": protocol,
@@ -313,7 +314,7 @@ def _covered(
     notes: list[str] = []
     if not named:
         dimensions = _judged_dimensions(benchmark, dimensions, ladders, recorded, notes)
-    names = {dimension.name for dimension in dimensions}
+    names = set(names_of(dimensions))
     outputs = list(benchmark.outputs)
     if ladders is not None and not ladders.anchors:
         written = (*ladders.ladders, *ladders.failures)
@@ -344,7 +345,7 @@ def _covered(
             )
     if len(outputs) == len(benchmark.outputs):
         return benchmark, dimensions, tuple(notes)
-    left = {output.id for output in outputs}
+    left = set(ids_of(outputs))
     contexts = {output.context_id for output in outputs}
     part = replace(
         benchmark,
@@ -364,7 +365,7 @@ def _judged_dimensions(
 ) -> Sequence[Dimension]:
     needed: dict[str, set[str]] = {}
     if ladders is not None:
-        needed[f"ladders in {ladders.name}"] = {dimension.name for dimension in ladders.dimensions}
+        needed[f"ladders in {ladders.name}"] = set(names_of(ladders.dimensions))
     if recorded is not None:
         needed["recorded judgments"] = recorded.dimensions()
     for which, names in needed.items():
@@ -419,7 +420,7 @@ def _config(spec: EvaluateSpec, number: int, work: Path, evaluation: Evaluation)
         values = options.get(key)
         if isinstance(values, list | tuple):
             options[key] = values[number % len(values)] if values else None
-    checks = [asdict(check) for check in evaluation.checks] or None
+    checks = list(map(asdict, evaluation.checks)) or None
     config = replace(spec.config, options={**options, "work": str(work)})
     return {**asdict(config), "judge_check": checks}
 
@@ -432,7 +433,7 @@ def check_evaluation(
     protocol: Protocol,
 ) -> None:
     """Check what `evaluate` is given, as far as that is possible before a method is run."""
-    names = [dimension.name for dimension in dimensions]
+    names = names_of(dimensions)
     if not any(rating.dimension in names for rating in benchmark.ratings):
         columns = ""
         if benchmark.name == "table":
@@ -448,7 +449,7 @@ def check_evaluation(
             "'system'"
         )
     build_grid(benchmark.outputs, human_means(benchmark.ratings), {}, names[0])
-    compared = [*dict.fromkeys(methods), *(method.name for method in others), BEST, *MEASURES]
+    compared = [*dict.fromkeys(methods), *names_of(others), BEST, *MEASURES]
     for name, count in Counter(compared).items():
         if count > 1:
             raise UsageError(
@@ -506,7 +507,7 @@ def agreement(
     both have, with Holm's correction; the baselines are tested only where there is no other method.
     """
     check_evaluation(benchmark, dimensions, (), methods, protocol)
-    names = [dimension.name for dimension in dimensions]
+    names = names_of(dimensions)
     shown = {BEST, protocol.reference or BEST}
     if protocol.baselines == "all":
         shown.update(MEASURES)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.files.jsonl import atomic, to_json
 from refladder.methods.method_runs import scored_methods
+from refladder.records import names_of
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import card_tables
 from refladder.report.results import Shown
@@ -142,7 +143,7 @@ def _lines(evaluation: Evaluation, others: Sequence[Method]) -> Iterator[dict[st
     for context in benchmark.contexts:
         text = "\n\n".join(filter(None, [context.background, context.text]))
         yield {"kind": "row", "row": context.id, "prompt": text}
-    names = [dimension.name for dimension in dimensions]
+    names = names_of(dimensions)
     for dimension in dimensions:
         words = {"description": dimension.description, "low": dimension.low, "high": dimension.high}
         yield {"kind": "criterion", "criterion": dimension.name, **words}

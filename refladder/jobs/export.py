@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError
 from refladder.files.tables import Row, open_sink
+from refladder.records import by_id
 from refladder.statistics.agreement import human_means
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ def export_benchmark(
                 f"{benchmark.name}: dimension {dimension.name!r} has the name of a column that every table has; export "
                 "the others with --dimension"
             )
-    contexts = {context.id: context for context in benchmark.contexts}
+    contexts = by_id(benchmark.contexts)
     means = human_means(benchmark.ratings)
     absent = set()
     if not any(output.system for output in benchmark.outputs):

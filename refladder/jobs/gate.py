@@ -11,6 +11,7 @@ import numpy as np
 
 from refladder.errors import plural
 from refladder.loaders.scored_tables import run_of
+from refladder.records import without_none
 from refladder.report.comparison_tables import Gate, Pair, WorstCase
 from refladder.report.rendering import number
 from refladder.statistics.bootstrap import MeanDifference, mean_difference
@@ -43,7 +44,7 @@ def low_end_of(tables: Sequence[str], column: str, scores: Collection[Scores]) -
     numbers: list[float] = []
     for contexts in scores:
         for values in contexts.values():
-            numbers += [value for value in values if value is not None]
+            numbers += without_none(values)
     return LowEnd(min(numbers, default=None), "the lowest score in the tables")
 
 
@@ -57,7 +58,7 @@ def context_means(
     means = np.full(len(contexts), np.nan)
     for place, context in enumerate(contexts):
         rows = _rows_of(scores, context)
-        known = [value for value in rows if value is not None]
+        known = without_none(rows)
         if unscored is not None:
             known += [unscored] * rows.count(None)
         if known:
@@ -72,7 +73,7 @@ def _rows_of(scores: Scores, context: str) -> Sequence[float | None]:
 
 def corrected(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p-values after Holm's correction over those that are numbers."""
-    adjusted = iter(holm([p for p in p_values if p is not None]))
+    adjusted = iter(holm(without_none(p_values)))
     return [None if p is None else next(adjusted) for p in p_values]
 
 

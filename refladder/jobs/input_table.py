@@ -57,7 +57,7 @@ def check_input(
     known = (
         None
         if ladders is None or ladders.serves_any_context or not needs_ladders
-        else {context_id for context_id, _ in ladders.ladders}
+        else ladders.context_ids
     )
     count = judged = alone = 0
     without = Counter[str]()
@@ -138,7 +138,7 @@ def check_ladders(
     source: str, files: Iterable[str], given: str | None, mapped: Mapped, ladders: LadderSet
 ) -> None:
     """Check that a row of some file has a ladder; the rows are read up to the first one that has."""
-    known = {context_id for context_id, _ in ladders.ladders}
+    known = ladders.context_ids
     without: dict[str, None] = {}
     for file in files:
         with closing(read_rows(file, given)) as rows:

@@ -11,6 +11,7 @@ from refladder.files.ladder_sets import load_ladders, published_names, rated_nam
 from refladder.loaders import BENCHMARKS
 from refladder.methods.contract import METHODS
 from refladder.prompts import list_templates
+from refladder.records import names_of
 from refladder.scoring.rules import RULES
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
     if kind == "ladders":
         for name in published_names():
             opened = load_ladders(name)
-            dimensions = ", ".join(dimension.name for dimension in opened.dimensions)
+            dimensions = ", ".join(names_of(opened.dimensions))
             size = f"{plural(len(opened.ladders), 'ladder')} of {opened.rungs} rungs"
             described[name] = f"{size}{_whose(opened)}, {' or '.join(opened.tasks)}: {dimensions}"
     elif kind == "prompts":

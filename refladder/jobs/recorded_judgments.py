@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.methods.contract import method_named
+from refladder.records import names_of
 from refladder.scoring.recorded import ANY, LADDER, PAIRS, RATED
 
 if TYPE_CHECKING:
@@ -86,9 +87,7 @@ def check_recorded(
     dimensions = dict.fromkeys(
         (*benchmark.dimensions, *(() if ladders is None else ladders.dimensions))
     )
-    recorded.check(
-        benchmark.name, outputs, [dimension.name for dimension in dimensions], ladders=ladders
-    )
+    recorded.check(benchmark.name, outputs, names_of(dimensions), ladders=ladders)
 
 
 def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
@@ -100,6 +99,6 @@ def check_recorded_ladders(recorded: Recorded, ladders: LadderSet) -> None:
         )
     contexts = None
     if not ladders.anchors and recorded.kind == LADDER:
-        contexts = dict.fromkeys(context_id for context_id, _ in ladders.ladders)
-    dimensions = [dimension.name for dimension in ladders.dimensions]
+        contexts = dict.fromkeys(ladders.context_ids)
+    dimensions = names_of(ladders.dimensions)
     recorded.check(f"the ladder set {ladders.name}", contexts, dimensions, ladders=ladders)

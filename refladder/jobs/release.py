@@ -15,7 +15,7 @@ from refladder.files.certificate import json_of, sealed
 from refladder.files.jsonl import to_json, to_line
 from refladder.files.ladder_sets import Checks, certificate_of, new_digest, open_parts
 from refladder.files.release import WHOLE_CERTIFICATE, Check, LadderRow, Manifest, write_shards
-from refladder.records import Revision
+from refladder.records import Revision, by_name
 from refladder.report.dataset_card import Release
 from refladder.version import __version__
 
@@ -67,7 +67,7 @@ class _Tally:
         self.public = new_digest()
         # The earlier revisions, with the digests of the published ladders.
         self.earlier: list[Revision] = []
-        self._dimensions = {dimension.name: dimension for dimension in parts.dimensions}
+        self._dimensions = by_name(parts.dimensions)
         self._parts = parts
         self._contexts = contexts
 

@@ -41,7 +41,7 @@ from refladder.loaders.input_rows import EMPTY, Item, Mapped
 from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
-from refladder.records import Output, same_scale
+from refladder.records import Output, names_of, same_scale
 from refladder.scoring.columns import Columns, columns_of, overall_column, weights_for
 from refladder.scoring.judge_check import missing_line, notice_of, prove
 from refladder.scoring.judgment_file import JudgmentLog
@@ -171,7 +171,7 @@ def open_set(asked: Scoring) -> LadderSet:
             f"{asked.ladders} has criteria and no ladders, which {option('answers')} {mode.name} needs; build a set with "
             f"`refladder build`, or rate texts by themselves with {option('answers')} rating"
         )
-    known = [dimension.name for dimension in ladders.dimensions]
+    known = names_of(ladders.dimensions)
     for name in asked.dimensions:
         if ladders.anchors and name not in known:
             raise UsageError(
@@ -350,7 +350,7 @@ def write_settings(
     found = {
         "signature": report.signature,
         "scales": report.scales,
-        "judge_check": [asdict(check) for check in checks or ()] or None,
+        "judge_check": list(map(asdict, checks or ())) or None,
         "above_top": report.above_top,
         "below_bottom": report.below_bottom,
         **({"rung_ratings": report.rung_ratings} if report.rung_ratings else {}),
@@ -362,7 +362,7 @@ def write_settings(
 def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[Item]]:
     """Return the ladder set, and texts of one context as items to score, checked before a judge is opened."""
     ladders, context_id = open_set(spec.asked), spec.context_id
-    context_ids = {context for context, _ in ladders.ladders}
+    context_ids = ladders.context_ids
     if ladders.serves_any_context:
         context_id = context_id or ""
     elif context_id is None:

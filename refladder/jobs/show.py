@@ -13,6 +13,7 @@ from refladder.files.tables import number_in, read_rows
 from refladder.jobs.link import open_link
 from refladder.loaders.fields import without_number
 from refladder.loaders.scored_tables import run_of
+from refladder.records import names_of
 from refladder.report.ladder_tables import PlacedOutput
 from refladder.scoring.columns import column_names
 from refladder.scoring.judge_check import check_lines
@@ -36,7 +37,7 @@ class Shown(NamedTuple):
 
 def contexts_in(ladders: LadderSet, dimensions: Sequence[str] = ()) -> list[dict[str, str]]:
     """Return the contexts that have ladders of these dimensions, with their texts: empty for a set without texts."""
-    chosen = {dimension.name for dimension in choose_dimensions(ladders.dimensions, dimensions)}
+    chosen = set(names_of(choose_dimensions(ladders.dimensions, dimensions)))
     names = dict.fromkeys(context_id for context_id, name in ladders.ladders if name in chosen)
     contexts = ladders.contexts
     return [
@@ -80,7 +81,7 @@ def ladder_json(ladder: Ladder, outputs: Sequence[PlacedOutput]) -> dict[str, An
         "context_id": ladder.context_id,
         "dimension": ladder.dimension,
         "rungs": rungs,
-        "outputs": [asdict(output) for output in outputs],
+        "outputs": list(map(asdict, outputs)),
     }
 
 

@@ -10,6 +10,7 @@ from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row
 from refladder.jobs.score import open_set, report_check
 from refladder.loaders.input_rows import Mapped, items
+from refladder.records import names_of
 from refladder.report.log import Log
 from refladder.scoring.columns import Columns
 from refladder.scoring.judgment_file import JudgmentLog
@@ -101,7 +102,7 @@ class Scorer:
     @property
     def dimensions(self) -> tuple[str, ...]:
         """Return the names of the dimensions that are scored, in order."""
-        return tuple(dimension.name for dimension in self._scorer.dimensions)
+        return tuple(names_of(self._scorer.dimensions))
 
     @property
     def needs_contexts(self) -> bool:

@@ -18,7 +18,16 @@ from refladder.errors import DataError, UnknownNameError, UsageError
 from refladder.files.jsonl import read_records
 from refladder.files.ladder_sets import find_folder, rated_names
 from refladder.loaders.sources import find_beside
-from refladder.records import Benchmark, Context, Dimension, Output, Rating
+from refladder.records import (
+    Benchmark,
+    Context,
+    Dimension,
+    Output,
+    Rating,
+    by_name,
+    ids_of,
+    names_of,
+)
 from refladder.registry import Entry, find, names
 from refladder.typed import checked
 from refladder.version import __version__
@@ -136,9 +145,9 @@ def check_integrity(benchmark: Benchmark) -> None:
                 f"{name}: dimension {dimension.name!r} has the scale {dimension.low:g} to {dimension.high:g}; "
                 "low must be below high"
             )
-    _refuse_repeated(name, "dimension", (dimension.name for dimension in benchmark.dimensions))
-    _refuse_repeated(name, "context id", (context.id for context in benchmark.contexts))
-    _refuse_repeated(name, "output id", (output.id for output in benchmark.outputs))
+    _refuse_repeated(name, "dimension", names_of(benchmark.dimensions))
+    _refuse_repeated(name, "context id", ids_of(benchmark.contexts))
+    _refuse_repeated(name, "output id", ids_of(benchmark.outputs))
     systems = ((output.context_id, output.system) for output in benchmark.outputs)
     _refuse_repeated(name, "pair of context and system", systems)
     tasks = sorted({context.task for context in benchmark.contexts})
@@ -154,9 +163,9 @@ def check_integrity(benchmark: Benchmark) -> None:
 
 def _check_references(name: str, benchmark: Benchmark) -> None:
     """Check what outputs and ratings refer to, and the ratings."""
-    dimensions = {dimension.name: dimension for dimension in benchmark.dimensions}
-    contexts = {context.id for context in benchmark.contexts}
-    outputs = {output.id for output in benchmark.outputs}
+    dimensions = by_name(benchmark.dimensions)
+    contexts = set(ids_of(benchmark.contexts))
+    outputs = set(ids_of(benchmark.outputs))
     for output in benchmark.outputs:
         if output.context_id not in contexts:
             raise DataError(

@@ -16,7 +16,7 @@ from refladder.files.tables import form_by_name, read_once
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.loaders.task_files import FIELDS, read_task
 from refladder.loaders.user_table import load_contexts, read_user_table
-from refladder.records import DOCUMENT, Benchmark, Dimension
+from refladder.records import DOCUMENT, Benchmark, Dimension, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -153,7 +153,7 @@ class Data:
             raise UsageError(
                 "task=NAME needs dimensions=[refladder.Dimension(...)], which describe what is judged"
             )
-        names = [dimension.name for dimension in objects]
+        names = names_of(objects)
         for dimension in objects:
             if (
                 names.count(dimension.name) > 1

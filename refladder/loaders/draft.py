@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError
 from refladder.loaders.fields import as_row, name_of, number_of, text_of, value_of
-from refladder.records import Benchmark, Context, Dimension, Output, Rating, digest_of, text_id
+from refladder.records import (
+    Benchmark,
+    Context,
+    Dimension,
+    Output,
+    Rating,
+    by_name,
+    digest_of,
+    text_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,7 +32,7 @@ class Draft:
 
     def __init__(self, task: str, dimensions: Sequence[Dimension]) -> None:
         self._task = task
-        self._dimensions = {dimension.name: dimension for dimension in dimensions}
+        self._dimensions = by_name(dimensions)
         self._contexts: dict[str, Context] = {}
         self._outputs: dict[str, Output] = {}
         self._of_system: dict[tuple[str, str], Output] = {}

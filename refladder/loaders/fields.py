@@ -24,7 +24,7 @@ def missing_column(
     where: str, column: str, columns: Iterable[str], taken: Collection[str] = ()
 ) -> DataError:
     """Return the error for a missing column, with all columns and a similar one that is not yet taken."""
-    names = [str(name) for name in columns]
+    names = list(map(str, columns))
     hint = did_you_mean(column, [name for name in names if name not in taken])
     return DataError(f"{where}: no column {column!r}{hint} It has: {', '.join(names)}")
 

@@ -21,7 +21,7 @@ from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.loaders.input_rows import Mapped
 from refladder.loaders.scored_tables import mapped_columns, reported
-from refladder.records import digest_of, same_scale
+from refladder.records import digest_of, same_scale, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -231,7 +231,7 @@ def rating_in(row: Row, column: str) -> float | None:
     cell = row.fields.get(column)
     if not isinstance(cell, list) and not str(cell).lstrip().startswith("["):
         return number_in(row, column)
-    given = [number for number in numbers_of(row, column) if number is not None]
+    given = without_none(numbers_of(row, column))
     return math.fsum(given) / len(given) if given else None
 
 
@@ -427,7 +427,7 @@ class _Reader:
                 f"{plural(repeated, 'row')} with several labels, which count as one: their mean"
             )
         self.labels = {key: _mean(given, wheres[key]) for key, given in read.items()}
-        self.lowest = max((bound for bound in bounds if bound is not None), default=None)
+        self.lowest = max(without_none(bounds), default=None)
 
     def _shared_ids(self, columns: Sequence[str], tables: Sequence[Rows]) -> tuple[str, ...]:
         """Return the columns that identify a row here and in the tables of labels; `_ONE` for an id of any name."""

@@ -10,6 +10,7 @@ from refladder.loaders.draft import Draft, add_flat
 from refladder.loaders.fields import name_of, number_of, text_of
 from refladder.loaders.sources import find_copy, read_table
 from refladder.loaders.task_files import TASKS, read_task
+from refladder.records import names_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,7 +36,7 @@ def load(source: Path | None) -> Benchmark:
     table = read_table(find_copy(source, FILES, "newsroom", COPY))
     draft = Draft(TASK, DIMENSIONS)
     if "system_output" in table.rows[0].fields:
-        names = [dimension.name for dimension in DIMENSIONS]
+        names = names_of(DIMENSIONS)
         add_flat(draft, table.rows, dimensions=names, clean=_clean)
     else:
         _add_release(draft, table.rows)

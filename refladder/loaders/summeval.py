@@ -26,7 +26,7 @@ from refladder.loaders.sources import (
     read_table,
 )
 from refladder.loaders.task_files import TASKS, read_task
-from refladder.records import text_id
+from refladder.records import names_of, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from refladder.records import Benchmark
 
 TASK, DIMENSIONS = read_task(TASKS / "summeval.toml")
-NAMES = tuple(dimension.name for dimension in DIMENSIONS)
+NAMES = tuple(names_of(DIMENSIONS))
 LICENCE = "annotations MIT; article texts belong to CNN and the Daily Mail"
 HUB = "mteb/summeval"
 ADVICE = "download model_annotations.aligned.paired.jsonl as https://github.com/Yale-LILY/SummEval describes"

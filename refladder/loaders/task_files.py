@@ -10,7 +10,7 @@ from refladder.errors import DataError, did_you_mean
 from refladder.files.jsonl import read_bytes
 from refladder.loaders.sources import decode
 from refladder.parsing import parse_toml
-from refladder.records import Dimension
+from refladder.records import Dimension, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def read_task(path: Path) -> tuple[str, tuple[Dimension, ...]]:
     dimensions = []
     for number, table in enumerate(tables, start=1):
         dimensions.append(_read_dimension(f"{path}: dimension {number}", table))
-    names = [dimension.name for dimension in dimensions]
+    names = names_of(dimensions)
     for name in names:
         if names.count(name) > 1 or name in FIELDS:
             reason = "appears twice" if names.count(name) > 1 else "is the name of another field"

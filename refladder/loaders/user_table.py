@@ -34,7 +34,7 @@ from refladder.loaders.draft import MEAN, Draft, output_text_id
 from refladder.loaders.fields import missing_column, name_of, numbers_of, text_of, texts_of
 from refladder.loaders.sources import fetch_table, read_table, table_of
 from refladder.loaders.task_files import FIELDS, read_task
-from refladder.records import DOCUMENT, Benchmark, Context, Dimension, text_id
+from refladder.records import DOCUMENT, Benchmark, Context, Dimension, names_of, text_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -81,8 +81,8 @@ def read_user_table(
     are further ratings.
     """
     chosen = choose_dimensions(described, dimensions)
-    names = [dimension.name for dimension in chosen]
-    ignored = {dimension.name for dimension in described}.difference(names)
+    names = names_of(chosen)
+    ignored = set(names_of(described)).difference(names)
     mapped = {field: column for field, column in (columns or {}).items() if field not in ignored}
     table = table_of(str(source), _read_source(source))
     first = _with_all_columns(table.rows)

@@ -35,7 +35,7 @@ from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name, stamp
 from refladder.jobs.score import check_judge, open_set, prepare, score_rows, set_named
 from refladder.parsing import adapter
-from refladder.records import scale_of
+from refladder.records import names_of, scale_of
 from refladder.scoring.score_report import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session, checks_folder
@@ -125,7 +125,7 @@ def task_of(spec: ScoreSpec, opened: LadderSet | None) -> Task:
     asked: dict[str, Any] = {each.name: getattr(spec.asked, each.name) for each in fields(Scoring)}
     if opened is not None:
         chosen_here = choose_dimensions(opened.dimensions, spec.asked.dimensions)
-        asked["dimensions"] = [dimension.name for dimension in chosen_here]
+        asked["dimensions"] = names_of(chosen_here)
     return Task(
         **asked | {"ladders": str(spec.asked.ladders)},
         version="" if opened is None else opened.signature,

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from refladder.errors import UnknownNameError, UsageError
 from refladder.files.jsonl import within
 from refladder.methods.measures import add
-from refladder.records import Context, Output, Progress, Sampling
+from refladder.records import Context, Output, Progress, Sampling, ids_of
 from refladder.registry import Entry, find, plugged_in
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
@@ -306,7 +306,7 @@ class Comparisons:
     @property
     def names(self) -> list[str]:
         """Return the ids of the outputs."""
-        return [output.id for output in self.outputs]
+        return ids_of(self.outputs)
 
     @property
     def arrays(self) -> tuple[int, IntArray, FloatArray]:

@@ -24,6 +24,7 @@ from refladder.methods.pairwise import (
     split_by_cell,
 )
 from refladder.prompts.template import ROLE_GRADES
+from refladder.records import by_id
 from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.grades import expected_grade, grade_question, most_probable_grade, on_scale
 from refladder.scoring.question import question_about
@@ -65,7 +66,7 @@ def grade_questions(
     benchmark: Benchmark, dimensions: Sequence[Dimension]
 ) -> list[tuple[Dimension, Question]]:
     """Write the question about every output on every dimension."""
-    contexts = {context.id: context for context in benchmark.contexts}
+    contexts = by_id(benchmark.contexts)
     questions = []
     for output in benchmark.outputs:
         context = contexts[output.context_id]

@@ -25,6 +25,7 @@ from refladder.methods.contract import (
     MethodSettings,
 )
 from refladder.methods.measures import Tally, of_orders
+from refladder.records import by_id, names_of
 from refladder.scoring import recorded
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
@@ -94,7 +95,7 @@ def ladders_for(
     benchmark: Benchmark, dimensions: Sequence[Dimension], ladders: LadderSet
 ) -> LadderSet:
     """Check that a ladder set is for this benchmark; give contexts without a text in the set the benchmark's text."""
-    contexts = {context.id: context for context in benchmark.contexts}
+    contexts = by_id(benchmark.contexts)
     for context in benchmark.contexts:
         if context.task not in ladders.tasks:
             tasks = " and ".join(map(repr, ladders.tasks))
@@ -109,7 +110,7 @@ def ladders_for(
                 f"context {context.id!r} has another text in {ladders.name} than in {benchmark.name}; "
                 f"the ladders were written for other data: name others with {option('ladders')}"
             )
-    choose_dimensions(ladders.dimensions, [dimension.name for dimension in dimensions])
+    choose_dimensions(ladders.dimensions, names_of(dimensions))
     return replace(ladders, contexts=contexts | dict(ladders.contexts))
 
 

@@ -27,7 +27,7 @@ from refladder.methods.contract import (
 )
 from refladder.methods.measures import Measures, Part, Tally
 from refladder.prompts import load_template
-from refladder.records import digest_of
+from refladder.records import digest_of, ids_of, names_of
 from refladder.scoring.asker import Asker, first_probabilities, judging_template, run_of
 from refladder.scoring.question import pair_question
 from refladder.scoring.recorded import PAIRS
@@ -204,8 +204,8 @@ def no_scores(
     benchmark: Benchmark, dimensions: Sequence[Dimension]
 ) -> dict[tuple[str, str], float | None]:
     """Return None for every output on every dimension."""
-    names = [dimension.name for dimension in dimensions]
-    output_ids = [output.id for output in benchmark.outputs]
+    names = names_of(dimensions)
+    output_ids = ids_of(benchmark.outputs)
     return dict.fromkeys(itertools.product(output_ids, names))
 
 

@@ -11,7 +11,7 @@ from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import missing_column, name_of, text_of
 from refladder.loaders.user_table import context_text
 from refladder.methods.contract import Method
-from refladder.records import text_id
+from refladder.records import ids_of, names_of, text_id
 from refladder.scoring.columns import column_names
 from refladder.statistics.agreement import human_means
 
@@ -36,7 +36,7 @@ def read_scores(
     the output; a `context` column replaces a missing `context_id`. The scores of a dimension are in the column that
     `named` has for it, else in the first of `coherence_score`, `coherence` and `score` that the first row has.
     """
-    available = [dimension.name for dimension in dimensions]
+    available = names_of(dimensions)
     for name in named or {}:
         if name not in available:
             raise UnknownNameError("dimension of --score-column", name, available)
@@ -44,7 +44,7 @@ def read_scores(
     by_text: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for output in benchmark.outputs:
         by_text[output.context_id, output.text].append(output.id)
-    output_ids = {output.id for output in benchmark.outputs}
+    output_ids = set(ids_of(benchmark.outputs))
     scores: Scores = {}
     columns: dict[str, str] | None = None
     seen: set[str] = set()

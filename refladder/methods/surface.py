@@ -14,7 +14,7 @@ import numpy as np
 
 from refladder.arrays import known
 from refladder.methods.contract import Method, by_context
-from refladder.records import Context
+from refladder.records import Context, names_of
 from refladder.statistics.agreement import build_grid, human_means
 from refladder.statistics.leave_one_out import choose_on_other_contexts, standardise
 from refladder.statistics.threshold import area_under_curve
@@ -83,7 +83,7 @@ BEST = "best of the surface measures"
 
 def best_name(others: Sequence[Method]) -> str:
     """Name the row of the best of the surface measures and other baselines."""
-    return " and ".join([BEST, *(method.name for method in others)])
+    return " and ".join([BEST, *names_of(others)])
 
 
 def surface_methods(
@@ -121,7 +121,7 @@ def _best_surface(
     others: Sequence[Method],
 ) -> Method:
     means = human_means(benchmark.ratings)
-    names = [*MEASURES, *(method.name for method in others)]
+    names = [*MEASURES, *names_of(others)]
     scores: dict[tuple[str, str], float | None] = {}
     chosen_of: list[str] = []
     for dimension in dimensions:

@@ -22,6 +22,7 @@ from refladder.methods.contract import (
     MethodResult,
     by_context,
 )
+from refladder.records import without_none
 from refladder.scoring.recorded import ANY
 from refladder.version import __version__
 
@@ -281,7 +282,7 @@ def with_empty(texts: Sequence[str], values: Iterable[float | None]) -> list[flo
 
 def all_fitting(rows: Sequence[Encoded | None]) -> list[Encoded]:
     """Return the inputs of a text, or none of them if one does not fit."""
-    fitting = [row for row in rows if row is not None]
+    fitting = without_none(rows)
     return fitting if len(fitting) == len(rows) else []
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from refladder.arrays import known
 from refladder.methods.measures import Measures, Part, Share, share_of
+from refladder.records import ids_of, names_of
 from refladder.report.rendering import DASH, PlainTable, with_interval
 from refladder.statistics import bias
 from refladder.statistics.agreement import human_means
@@ -225,8 +226,8 @@ def report_cards(
     """Make cards for each method with scores: one for all dimensions, with its costs, and one for each dimension."""
     first = next((run for run in runs if run.result.comparisons), None)
     human = human_means(benchmark.ratings)
-    names = [dimension.name for dimension in dimensions]
-    output_ids = [output.id for output in benchmark.outputs]
+    names = names_of(dimensions)
+    output_ids = ids_of(benchmark.outputs)
     cards = []
     for run in runs:
         if run.result.method is None:

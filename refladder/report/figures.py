@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError
+from refladder.records import names_of
 from refladder.report.cards import ALL
 from refladder.report.charts import Chart, Series, check_charts, file_stems
 from refladder.report.curves import budget_curve, consistency_rows, has_all_pairs
@@ -53,7 +54,7 @@ def draw_figures(
         )
         return _files(charts, missing), missing
     human = human_means(benchmark.ratings)
-    stems = file_stems([dimension.name for dimension in dimensions])
+    stems = file_stems(names_of(dimensions))
     points: list[CurvePoint | ConsistencyRow] = []
     for dimension in dimensions:
         try:

@@ -11,6 +11,7 @@ import numpy as np
 from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.loaders.scored_tables import OVERALL
+from refladder.records import names_of
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import overall, rule_named
 
@@ -101,7 +102,7 @@ def columns_of(asked: Scoring, ladders: LadderSet) -> dict[str, type]:
 
 def weights_for(dimensions: Sequence[Dimension], weights: Mapping[str, float]) -> FloatArray:
     """Return the weight of each dimension, 1 where none is given."""
-    names = [dimension.name for dimension in dimensions]
+    names = names_of(dimensions)
     for name, weight in weights.items():
         if name not in names:
             raise UnknownNameError(f"dimension of {option('weight')}", name, names)

@@ -182,7 +182,7 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
 
 def checks_json(checks: Sequence[JudgeCheck]) -> dict[str, object]:
     """Return the check of a judge as the JSON of a run has it."""
-    listed = [asdict(check) for check in checks]
+    listed = list(map(asdict, checks))
     return {"judge_check": listed or None, "judge_check_notes": check_notes(checks)}
 
 

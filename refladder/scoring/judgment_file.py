@@ -50,7 +50,9 @@ from refladder.records import (
     NotJudged,
     Run,
     impossible,
+    names_of,
     scale_of,
+    without_none,
 )
 
 if TYPE_CHECKING:
@@ -351,7 +353,7 @@ class JudgmentLog:
             self.keep(read_again)
         end = self._waiting[0] if self._waiting else len(self._batch)
         if end > self._placed:
-            new = [each for each in self._batch[self._placed : end] if each is not None]
+            new = without_none(self._batch[self._placed : end])
             self._store(new)
             self._placed = end
 
@@ -556,4 +558,4 @@ def _difference(stored: Run, wanted: Run) -> str:
         return f"asked with {option('answers')} {stored.mode}, this run with {wanted.mode}"
     if stored.orders != wanted.orders:
         return f"asked in {plural(stored.orders, 'order')}, this run in {wanted.orders}"
-    return "of dimensions " + ", ".join(dimension.name for dimension in stored.dimensions)
+    return "of dimensions " + ", ".join(names_of(stored.dimensions))

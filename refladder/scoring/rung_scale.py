@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from refladder.records import without_none
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -39,7 +41,7 @@ class RungScale:
     @property
     def rise(self) -> float:
         """Return how far the mean rating rises from the lowest level to the highest."""
-        known = [rating for rating in self.means if rating is not None]
+        known = without_none(self.means)
         return known[-1] - known[0] if known else 0.0
 
     @property
@@ -50,7 +52,7 @@ class RungScale:
     @property
     def problem(self) -> str:
         """Say why ratings cannot be placed between the levels."""
-        known = [rating for rating in self.means if rating is not None]
+        known = without_none(self.means)
         if not known:
             return "the judge's ratings of the rungs are missing or unparsed"
         return (

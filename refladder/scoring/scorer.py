@@ -203,7 +203,7 @@ class LadderScorer:
         self.ladders = ladders
         # Contexts of the set, and those from rows for a set without texts.
         self._contexts = dict(ladders.contexts)
-        self._with_ladders = {context_id for context_id, _ in ladders.ladders}
+        self._with_ladders = ladders.context_ids
         self.dimensions = tuple(dimensions)
         self.scale = asked.scale
         self.any_judge = asked.any_judge

@@ -12,6 +12,7 @@ import numpy as np
 
 from refladder.arrays import known
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.records import ids_of, names_of, without_none
 from refladder.statistics import CONVENTIONS, LEVELS, STATISTICS
 from refladder.statistics.bootstrap import (
     context_seed,
@@ -231,7 +232,7 @@ def evaluate_method(
         UsageError: no score belongs to an output of the benchmark, a score is infinite, an output has no control, or
             an option is out of range.
     """
-    available = tuple(dimension.name for dimension in benchmark.dimensions)
+    available = tuple(names_of(benchmark.dimensions))
     chosen = available if dimensions is None else tuple(dimensions)
     for name in chosen:
         check_name("dimension", name, available)
@@ -314,7 +315,7 @@ def _check_keys(
         raise UsageError(
             f"benchmark {benchmark.name!r} has no outputs; there is nothing to evaluate"
         )
-    output_ids = [output.id for output in benchmark.outputs]
+    output_ids = ids_of(benchmark.outputs)
     keys = itertools.product(output_ids, dimensions)
     if not scores or any(key in scores for key in keys):
         return
@@ -374,5 +375,5 @@ def _mean_figure(figures: Sequence[_Figure]) -> _Figure:
         left_out=np.mean(left_out, axis=0),
         difference=float(np.mean(differences)),
         permuted=np.mean(permuted, axis=0),
-        common=min((count for count in common if count is not None), default=None),
+        common=min(without_none(common), default=None),
     )

@@ -25,6 +25,8 @@ from refladder.records import (
     Sampling,
     Unwritten,
     digest_of,
+    ids_of,
+    names_of,
 )
 from refladder.synth.checks import same_text, why_unusable
 from refladder.synth.journal import JournalEntry, open_journal
@@ -258,8 +260,8 @@ def _check_request(
             f"attempts, the maximum for each rung, must be 1 or more, found {attempts}"
         )
     for kind, names in (
-        ("context", [context.id for context in contexts]),
-        ("dimension", [dimension.name for dimension in dimensions]),
+        ("context", ids_of(contexts)),
+        ("dimension", names_of(dimensions)),
     ):
         if not names:
             raise UsageError(f"no {kind}s to build ladders for; give at least one")
@@ -276,8 +278,8 @@ def _check_human(
     dimensions: Sequence[Dimension],
     rungs: int,
 ) -> None:
-    names = [dimension.name for dimension in dimensions]
-    cells = set(itertools.product([context.id for context in contexts], names))
+    names = names_of(dimensions)
+    cells = set(itertools.product(ids_of(contexts), names))
     for (context_id, name), texts in human.items():
         whose = f"human-written rungs of context {context_id!r}, dimension {name!r}"
         if (context_id, name) not in cells:

@@ -17,7 +17,7 @@ from refladder.backends.labels import (
 )
 from refladder.engine.trie import Read
 from refladder.errors import BackendUnavailableError, UsageError, option
-from refladder.records import LabelReading, digest_of
+from refladder.records import LabelReading, digest_of, without_none
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -203,7 +203,7 @@ class Tokens:
         stored = model.generation_config.eos_token_id
         ids = [*stored] if isinstance(stored, list) else [stored]
         distinct = dict.fromkeys([*ids, self._tokenizer.eos_token_id])
-        return [token for token in distinct if token is not None]
+        return without_none(distinct)
 
     def _ids(self, texts: Sequence[str]) -> list[list[int]]:
         ids: list[list[int]] = []

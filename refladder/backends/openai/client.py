@@ -15,6 +15,7 @@ from refladder.backends.labels import both_count, ids_after, shortened, spelling
 from refladder.backends.openai.errors import Refusal, at, changed
 from refladder.backends.openai.responses import parse_answer
 from refladder.errors import BackendUnavailableError, plural
+from refladder.records import without_none
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -396,7 +397,7 @@ def _choices(answer: dict[str, object]) -> list[Any]:
 
 def _check_number(choices: Sequence[Any], most: int) -> None:
     """Refuse more answers than were asked for, and two with one index, since it is unclear which is which."""
-    numbers = [number for number in _indices(choices) if number is not None]
+    numbers = without_none(_indices(choices))
     sound = all(type(number) is int for number in numbers) and len({*numbers}) == len(numbers)
     if len(choices) > most or not sound:
         raise Refusal(

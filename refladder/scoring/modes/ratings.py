@@ -15,7 +15,15 @@ from refladder.backends.dry_run import NOT_ASKED
 from refladder.backends.protocol import STATED_TOKENS
 from refladder.errors import UsageError, option
 from refladder.prompts import fill
-from refladder.records import IMPOSSIBLE, OUTCOMES, RATINGS, LabelReading, Unwritten, log_of
+from refladder.records import (
+    IMPOSSIBLE,
+    OUTCOMES,
+    RATINGS,
+    LabelReading,
+    Unwritten,
+    by_name,
+    log_of,
+)
 from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.grades import expected_grade
 from refladder.scoring.modes.mode import Mode
@@ -305,7 +313,7 @@ class Rating(Mode):
     ) -> list[Judgment]:
         """Rate every rung once; of two rungs, the one with the higher rating wins."""
         scope = Scope(ladders, ladders.dimensions)
-        dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
+        dimensions = by_name(ladders.dimensions)
         groups = []
         for (context_id, name), ladder in ladders.ladders.items():
             groups += self._rungs(scope, ladders.contexts[context_id], ladder, dimensions[name])

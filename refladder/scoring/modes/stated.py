@@ -30,6 +30,7 @@ from refladder.records import (
     LabelReading,
     Prompt,
     Unwritten,
+    by_name,
     digest_of,
     log_of,
 )
@@ -282,7 +283,7 @@ class Stated(Comparisons):
         progress: Progress | None = None,
     ) -> list[Judgment]:
         """Ask about each rung among the other rungs of its ladder; in a shared set also against the next two ladders."""
-        dimensions = {dimension.name: dimension for dimension in ladders.dimensions}
+        dimensions = by_name(ladders.dimensions)
         sides = {}
         for (context_id, name), ladder in ladders.ladders.items():
             context = ladders.contexts[context_id] if ladders.anchors else None
