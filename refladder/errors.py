@@ -169,6 +169,11 @@ class ExitCode(IntEnum):
     INTERRUPTED = 130
     PIPE_CLOSED = 141
 
+    @classmethod
+    def of(cls, *, complete: object) -> ExitCode:
+        """Return the exit code of a command that has finished."""
+        return cls.DONE if complete else cls.INCOMPLETE
+
 
 class RefladderError(Exception):
     """Base of every error that refladder raises on purpose; its text shows no secret."""

@@ -88,7 +88,7 @@ def command(
         console.say(f"ladders: {found.ladders}")
         console.tell_spent(session.spent())
     unparsed = any(figure.measure == "unparsed" and figure.value for figure in found.figures)
-    return ExitCode.INCOMPLETE if unparsed else ExitCode.DONE
+    return ExitCode.of(complete=not unparsed)
 
 
 def _named_set(argument: str | None, option: str | None) -> str:

@@ -99,7 +99,7 @@ def command(
             console.say_lines(certificate_lines(report.certificate))
         console.say_lines(f"  {place}" for place in report.places())
         console.tell_spent(session.spent())
-    return ExitCode.DONE if report.complete else ExitCode.INCOMPLETE
+    return ExitCode.of(complete=report.complete)
 
 
 @command.call

@@ -109,7 +109,7 @@ def _print(
         for line in (*result.lines(), *more):
             console.say(line)
         console.say_lines(f"Note: {note}" for note in result.notes)
-    return ExitCode.INCOMPLETE if fails else ExitCode.DONE
+    return ExitCode.of(complete=not fails)
 
 
 def _rows_to_label(plan: LabelPlan, by: str, out: Path | None) -> list[str]:

@@ -92,7 +92,7 @@ def command(
     _print(contest, as_json=as_json)
     console.notify(f"{out / RESULTS} holds prompts, texts, verdicts and standings")
     console.tell_spent(session.spent())
-    return ExitCode.DONE if contest.complete else ExitCode.INCOMPLETE
+    return ExitCode.of(complete=contest.complete)
 
 
 def _print(contest: Contest, *, as_json: bool) -> None:

@@ -102,7 +102,7 @@ def tell(
         if not report.rows:
             say("The table has no rows, so nothing was scored", err=True)
         tell_spent(spent)
-    return ExitCode.DONE if report.complete and report.rows else ExitCode.INCOMPLETE
+    return ExitCode.of(complete=report.complete and report.rows)
 
 
 def say_summary(report: ScoreReport) -> None:

@@ -177,7 +177,7 @@ def command(
         )
     _print_notes(evaluations, with_summaries=shown.printed == "text")
     console.tell_spent(session.spent())
-    return ExitCode.DONE if evaluations.complete else ExitCode.INCOMPLETE
+    return ExitCode.of(complete=evaluations.complete)
 
 
 def _settings(given: Given) -> MethodSettings:

@@ -77,7 +77,7 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> ExitCode:
         console.say_lines(others)
     if not report.rows:
         console.say("The table has no rows, so nothing was filtered", err=True)
-    return ExitCode.DONE if report.rows else ExitCode.INCOMPLETE
+    return ExitCode.of(complete=report.rows)
 
 
 @command.call

@@ -196,4 +196,4 @@ def _tell(report: FilesReport, task: Task, *, as_json: bool) -> ExitCode:
                 f"{task.folder}: not scored yet: {plural(report.missing, 'file')} of other parts",
                 err=True,
             )
-    return ExitCode.DONE if report.scores.complete and not empty else ExitCode.INCOMPLETE
+    return ExitCode.of(complete=report.scores.complete and not empty)

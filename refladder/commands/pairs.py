@@ -66,7 +66,7 @@ def command(*, asked: Pairing, tables: Tables, as_json: bool) -> ExitCode:
             console.notify(line, warns=not report.pairs)
     if not report.rows:
         console.say("The table has no rows, so nothing was paired", err=True)
-    return ExitCode.DONE if report.rows else ExitCode.INCOMPLETE
+    return ExitCode.of(complete=report.rows)
 
 
 @command.call

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -35,7 +34,7 @@ from refladder.commands.options import (
 from refladder.errors import ExitCode, UsageError
 from refladder.events import Silent
 from refladder.files.frames import added_values
-from refladder.files.ladder_sets import load_ladders
+from refladder.files.ladder_sets import as_ladder_set
 from refladder.files.tables import STANDARD, read_once
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
@@ -43,6 +42,7 @@ from refladder.settings import LEAST_MASS, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -214,7 +214,7 @@ def _score_texts(
         console.say_tables([score_table(texts, columns, scorer.dimensions)])
         console.say(scorer.mode.legend(scorer.run, scorer.scale))
         console.say(f"signature: {scorer.report.signature}")
-    return ExitCode.DONE if scorer.report.complete else ExitCode.INCOMPLETE
+    return ExitCode.of(complete=scorer.report.complete)
 
 
 def _score_with_student(
@@ -228,7 +228,7 @@ def _score_with_student(
     student = student_judge(judge, given_options())
     if tables.source is None:
         raise UsageError("give a SOURCE table")
-    texts = None if ladders is None else load_ladders(str(ladders))
+    texts = as_ladder_set(ladders)
     if many is not None:
         task = replace(
             task_of(spec, texts),
@@ -351,8 +351,7 @@ def score(
         spec = spec_of(call.given, named, files, None if out is None else call.config())
         if isinstance(judge, str) and judge.startswith(first_pass.PREFIX):
             student = first_pass.student_judge(judge, named)
-            texts = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
-            report = first_pass.run(spec, student, texts, Log())
+            report = first_pass.run(spec, student, as_ladder_set(ladders), Log())
             return _returned(call, table, files, report, first_pass.estimate_columns(student))
         if ladders is None:
             raise UsageError(

@@ -9,7 +9,7 @@ from refladder.commands.calling import Call, record_or_path, source_of
 from refladder.commands.certify import print_certificate
 from refladder.commands.options import subcommand
 from refladder.errors import UsageError
-from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.files.ladder_sets import LadderSet, as_ladder_set, load_ladders
 from refladder.options import like
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def show(
     from refladder.jobs.show import contexts_in, ladder_json, ladders_of
 
     with Call(show, locals(), table="") as call:
-        opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
+        opened = as_ladder_set(ladders)
         if context_id is None:
             if scores is not None:
                 raise UsageError("scores are placed on the ladders of one context; give context_id")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from refladder.errors import UsageError, option, plural
-from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.files.ladder_sets import as_ladder_set
 from refladder.jobs.certify import (
     RungsSpec,
     asking_of,
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from refladder.events import Events
+    from refladder.files.ladder_sets import LadderSet
     from refladder.records import Judgment, Progress
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
@@ -65,9 +66,8 @@ class Audit(NamedTuple):
 
 def spec_of(given: Given) -> RungsSpec:
     """Return the settings for the rungs of a set, or of some contexts of it."""
-    asking, ladders = asking_of(given), given["ladders"]
-    opened = ladders if isinstance(ladders, LadderSet) else load_ladders(ladders)
-    drawn = sample(opened, given["contexts"], given["seed"])
+    asking = asking_of(given)
+    drawn = sample(as_ladder_set(given["ladders"]), given["contexts"], given["seed"])
     return chosen(RungsSpec, {**given, "ladders": drawn, "asking": asking})
 
 

@@ -7,7 +7,6 @@ from collections import Counter, defaultdict
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.dry_run import DryRunBackend
@@ -22,7 +21,7 @@ from refladder.errors import (
     plural,
 )
 from refladder.files.jsonl import write_json
-from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.files.ladder_sets import LadderSet, as_ladder_set
 from refladder.files.locks import locked_folder
 from refladder.files.outputs import RunConfig
 from refladder.jobs.evaluation_results import Evaluation, Evaluations, write_evaluation
@@ -58,6 +57,7 @@ from refladder.typed import checked_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
@@ -174,12 +174,10 @@ def spec_of(
             )
         )
     one_alone(len(data), scores=given["scores"], judgments_from=given["judgments_from"])
-    sets = [
-        load_ladders(each) if isinstance(each, str | Path) else each
-        for each in one_each(
-            given["ladders"], len(data), "ladder set", name="ladders", one_for_all=True
-        )
-    ]
+    named_sets = one_each(
+        given["ladders"], len(data), "ladder set", name="ladders", one_for_all=True
+    )
+    sets = list(map(as_ladder_set, named_sets))
     rated = [each.rated(its) for each, its in zip(data, sets, strict=True)]
     if settings.prompts is not None:
         named = [*named, ("settings.prompts", OPTIONS["prompts"])]
@@ -294,7 +292,7 @@ def _opened_set(settings: MethodSettings, methods: Sequence[str]) -> LadderSet |
                 "SET, or leave it out"
             )
         return None
-    opened = named if isinstance(named, LadderSet) else load_ladders(named)
+    opened = as_ladder_set(named)
     return opened if settings.anchors is None else with_anchors(opened, settings.anchors)
 
 

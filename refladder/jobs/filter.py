@@ -329,7 +329,7 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
     A top fraction and the best of each group need two passes over the rows, with about 150 bytes of memory a row.
     """
     condition = condition_of(asked)
-    linker = None if asked.link is None else open_link(asked.link)
+    linker = open_link(asked.link)
     if linker is not None:
         condition = _of_link(condition, linker)
     source, form = tables.source, format_of(tables.source, tables.given)

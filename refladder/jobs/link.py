@@ -212,8 +212,10 @@ def _linked_names(column: str) -> tuple[str, str, str]:
     return f"{column}_linked", f"{column}_linked_low", f"{column}_linked_high"
 
 
-def open_link(link: Path | Link) -> Linker:
-    """Return a link, or the link in a file, ready to map numbers of rows."""
+def open_link(link: Path | Link | None) -> Linker | None:
+    """Return a link, or the link in a file, ready to map numbers of rows; None for None."""
+    if link is None:
+        return None
     if isinstance(link, Link):
         return Linker(link, "the link")
     return Linker(read_record(Link, link), f"the link {link}")

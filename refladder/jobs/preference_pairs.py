@@ -7,13 +7,12 @@ import heapq
 from array import array
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from refladder.errors import DataError, UsageError, column_option, option, plural
-from refladder.files.ladder_sets import load_ladders
+from refladder.files.ladder_sets import as_ladder_set
 from refladder.files.tables import (
     Row,
     format_of,
@@ -122,7 +121,7 @@ def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
             f"{option('per-context')} {per_context}: a number of pairs must be 1 or more"
         )
     mapped = Mapped(columns=mapped_columns(tables.source, asked.columns))
-    opened = load_ladders(ladders) if isinstance(ladders, str | Path) else ladders
+    opened = as_ladder_set(ladders)
     contexts = {} if opened is None else opened.contexts
     source, out = tables.source, tables.out
     form = format_of(source, tables.given)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.errors import UsageError, option
-from refladder.files.ladder_sets import LadderSet, load_ladders
+from refladder.files.ladder_sets import as_ladder_set
 from refladder.methods.contract import method_named
 from refladder.records import names_of
 from refladder.scoring.recorded import ANY, LADDER, PAIRS, RATED
@@ -14,6 +14,7 @@ from refladder.scoring.recorded import ANY, LADDER, PAIRS, RATED
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from refladder.files.ladder_sets import LadderSet
     from refladder.methods.contract import MethodSettings
     from refladder.options import NamedOptions
     from refladder.records import Benchmark
@@ -75,18 +76,14 @@ def check_recorded(
                 f"{recorded.path} holds {_NEEDED[LADDER]}, and no ladders are named; name those that were judged with "
                 f"{option('ladders')} SET"
             )
-        ladders = (
-            settings.ladders
-            if isinstance(settings.ladders, LadderSet)
-            else load_ladders(settings.ladders)
-        )
+        ladders = as_ladder_set(settings.ladders)
     outputs: dict[str, set[str]] = {context.id: set() for context in benchmark.contexts}
     for output in benchmark.outputs:
         outputs[output.context_id].add(output.id)
-    # A set may have been judged on further dimensions than the benchmark has.
-    dimensions = dict.fromkeys(
-        (*benchmark.dimensions, *(() if ladders is None else ladders.dimensions))
-    )
+    dimensions = dict.fromkeys(benchmark.dimensions)
+    if ladders is not None:
+        # A set may have been judged on further dimensions than the benchmark has.
+        dimensions |= dict.fromkeys(ladders.dimensions)
     recorded.check(benchmark.name, outputs, names_of(dimensions), ladders=ladders)
 
 

@@ -45,7 +45,7 @@ def rescore(
     The columns of ids have the names that the scored table has.
     """
     rule_named(scale.rule)
-    linker = None if link is None else open_link(link)
+    linker = open_link(link)
     run, located = read_judgments(judgments)
     if not (run.rungs or run.rates):
         raise UsageError(

@@ -90,7 +90,7 @@ def _placed(
 ) -> list[PlacedOutput]:
     """Return scored rows of the context, best first; those without a score last."""
     names = column_names(dimension.name)
-    linker = None if link is None else open_link(link)
+    linker = open_link(link)
 
     def linked(row: Row, column: str) -> float | None:
         number = number_in(row, column)

@@ -10,10 +10,10 @@ from refladder.errors import UsageError, option, plural
 from refladder.files.jsonl import within
 from refladder.files.ladder_sets import (
     LadderSet,
+    as_ladder_set,
     choose_dimensions,
     criteria_set,
     ladder_set,
-    load_ladders,
 )
 from refladder.files.tables import Row
 from refladder.loaders.input_rows import Item
@@ -159,10 +159,7 @@ def _run(
     # The tally counts everything that was needed, reused or not.
     tally = Tally()
     if settings.ladders is not None:
-        named = settings.ladders
-        if not isinstance(named, LadderSet):
-            named = load_ladders(named)
-        ladders = ladders_for(benchmark, dimensions, named)
+        ladders = ladders_for(benchmark, dimensions, as_ladder_set(settings.ladders))
         if ladders.anchors:
             # A shared set is one scale for all texts, so its criteria have one wording.
             words = {dimension.name: dimension.description for dimension in ladders.dimensions}

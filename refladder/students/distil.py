@@ -12,7 +12,7 @@ import numpy as np
 from refladder.arrays import known
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import atomic
-from refladder.files.ladder_sets import load_ladders
+from refladder.files.ladder_sets import as_ladder_set
 from refladder.files.locks import locked_folder
 from refladder.files.tables import format_of, number_in, read_rows, read_twice
 from refladder.loaders.input_rows import Mapped, items
@@ -72,11 +72,10 @@ class DistilSpec:
 
 def spec_of(given: Given, table: LabelledTable) -> DistilSpec:
     """Return the settings of a student of the scores in a table."""
-    ladders = given["ladders"]
     return DistilSpec(
         table=table,
         mapped=Mapped(columns=dict(given["columns"] or {})),
-        ladders=load_ladders(ladders) if isinstance(ladders, str | Path) else ladders,
+        ladders=as_ladder_set(given["ladders"]),
         out=Path(given["out"]),
     )
 
