@@ -388,12 +388,12 @@ class Checks:
         self._state.update(to_line(ladder))
 
 
-@checked
 def as_ladder_set(named: str | Path | T) -> LadderSet | T:
     """Return the ladder set of a name, an address or a path; anything else is returned as it is."""
     return load_ladders(named) if isinstance(named, str | Path) else named
 
 
+@checked
 def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
     """Open a ladder set: a shipped one by name, a published one by its address, or one in a folder or a file.
 

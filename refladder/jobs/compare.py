@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.arrays import known_mean
 from refladder.errors import (
     DataError,
     NoRowsError,
@@ -58,47 +59,44 @@ def run(tables: Sequence[str], asked: Comparing) -> Comparison:
     names = _named(read, tables, asked)
     scores = read.scores
     # In an order of their own: random draws are the same for any order of the rows.
-    contexts = sorted({context for name in names for context in scores[name]})
+    contexts = sorted(set(itertools.chain(*map(scores.__getitem__, names))))
     means = {name: context_means(scores[name], contexts) for name in names}
-    compared = [
-        (pair, mean_difference(means[pair[0]], means[pair[1]], seed=context_seed(contexts, seed)))
-        for pair in itertools.combinations(names, 2)
-    ]
+    compared = []
+    for first, second in itertools.combinations(names, 2):
+        found = mean_difference(means[first], means[second], seed=context_seed(contexts, seed))
+        compared.append(((first, second), found))
     low = low_end_of(tables, read.by, [scores[name] for name in names])
-    worst: Sequence[WorstCase | None] = (
-        [None] * len(compared)
-        if unscored == SKIP
-        else worst_cases(compared, scores, low.value, seed=seed, system=fail_if_worse)
-    )
+    worst: Sequence[WorstCase | None] = [None] * len(compared)
+    if unscored == WORST:
+        worst = worst_cases(compared, scores, low.value, seed=seed, system=fail_if_worse)
     adjusted = corrected([found.p for _, found in compared])
-    pairs = tuple(
-        Pair(
+    pairs = []
+    for ((first, second), found), p, worst_case in zip(compared, adjusted, worst, strict=True):
+        win_rate = known_mean(np.sign(means[first] - means[second]) / 2 + 0.5)
+        pair = Pair(
             first=first,
             second=second,
             **found._asdict(),
-            p_holm=p_holm,
-            win_rate=_win_rate(means[first] - means[second]),
+            p_holm=p,
+            win_rate=win_rate,
             worst_case=worst_case,
         )
-        for ((first, second), found), p_holm, worst_case in zip(
-            compared, adjusted, worst, strict=True
+        pairs.append(pair)
+    systems = []
+    for name in names:
+        count = int(np.count_nonzero(~np.isnan(means[name])))
+        system = System(
+            system=name,
+            rows=read.rows[name],
+            unscored=read.unscored[name],
+            contexts=count,
+            mean=float(np.nanmean(means[name])) if count else None,
         )
-    )
-    return Comparison(
-        by=read.by,
-        systems=tuple(
-            System(
-                system=name,
-                rows=read.rows[name],
-                unscored=read.unscored[name],
-                contexts=int(np.count_nonzero(~np.isnan(means[name]))),
-                mean=None if np.isnan(means[name]).all() else float(np.nanmean(means[name])),
-            )
-            for name in names
-        ),
-        pairs=pairs,
-        gate=None if fail_if_worse is None else decide(fail_if_worse, read.by, pairs, scores, low),
-    )
+        systems.append(system)
+    gate = None
+    if fail_if_worse is not None:
+        gate = decide(fail_if_worse, read.by, pairs, scores, low)
+    return Comparison(by=read.by, systems=tuple(systems), pairs=tuple(pairs), gate=gate)
 
 
 class _Read(NamedTuple):
@@ -178,8 +176,3 @@ def _system_of(row: Row, column: str, table: str, stems: Mapping[str, int]) -> s
             f"{table}: two files name the system {Path(table).stem!r}; rename one, or add a column system"
         )
     return Path(table).stem
-
-
-def _win_rate(differences: np.ndarray[tuple[int], np.dtype[np.float64]]) -> float | None:
-    common = differences[~np.isnan(differences)]
-    return float((np.sign(common) / 2 + 0.5).mean()) if common.size else None

@@ -64,10 +64,9 @@ class Difference:
 
     def lines(self) -> list[str]:
         """Return what changed, as a dry run of `publish` prints it."""
-        lines = [
-            f"{sign} {name} (digest {digest})"
-            for sign, name, digest in zip("-+", self.names, self.digests, strict=True)
-        ]
+        lines = []
+        for sign, name, digest in zip("-+", self.names, self.digests, strict=True):
+            lines.append(f"{sign} {name} (digest {digest})")
         for kind in ("ladders", "recipes", "contexts", "dimensions"):
             if kind == "contexts" and self.uncompared:
                 lines.append(
@@ -86,22 +85,16 @@ class Difference:
 
 def _lines(kind: str, changes: Changes) -> list[str]:
     """Return the counts of one kind of part, and the first changes."""
-    counts = {
-        "changed": len(changes.changed),
-        "removed": len(changes.removed),
-        "added": len(changes.added),
-    }
-    parts = [
-        f"{changes.same:,} the same",
-        *(f"{count:,} {word}" for word, count in counts.items() if count),
-    ]
-    lines = [
-        *(f"~ {name}: {', '.join(parts)}" for name, parts in changes.changed.items()),
-        *(f"- {name}" for name in changes.removed),
-        *(f"+ {name}" for name in changes.added),
-    ]
-    more = [f"  and {len(lines) - _SHOWN:,} more"] if len(lines) > _SHOWN else []
-    return [f"{kind}: {', '.join(parts)}", *(f"  {line}" for line in lines[:_SHOWN]), *more]
+    counts = f"{kind}: {changes.same:,} the same"
+    for word in ("changed", "removed", "added"):
+        if count := len(getattr(changes, word)):
+            counts += f", {count:,} {word}"
+    lines = [f"  ~ {name}: {', '.join(parts)}" for name, parts in changes.changed.items()]
+    lines += [f"  - {name}" for name in changes.removed]
+    lines += [f"  + {name}" for name in changes.added]
+    if len(lines) > _SHOWN:
+        lines[_SHOWN:] = [f"  and {len(lines) - _SHOWN:,} more"]
+    return [counts, *lines]
 
 
 # What is in a set: by kind and name, each part of it as a short text or a digest.
@@ -124,52 +117,38 @@ def compare_sets(first: str, second: str) -> Difference:
 def _contents(given: str) -> tuple[str, str, _Contents]:
     """Name, digest and contents of a set."""
     parts = open_parts(given)
-    digests = {context.id: context.digest for context in parts.contexts}
     checks = Checks(parts.name, parts.dimensions, {})
-    ladders: dict[str, dict[str, str]] = {}
-    recipes: dict[str, dict[str, str]] = {}
+    contents: _Contents = {"ladders": {}, "recipes": {}, "contexts": {}, "dimensions": {}}
     for ladder in checks.passed(parts.ladders):
-        recipes[ladder.recipe.signature] = {}
-        rungs = {f"rung {rung.level}": digest_of(rung.text) for rung in ladder.rungs}
-        ladders[f"{ladder.context_id} {ladder.dimension}"] = {
-            **rungs,
-            "recipe": ladder.recipe.digest,
-        }
-    contents = {
-        "ladders": ladders,
-        "recipes": recipes,
-        "contexts": {
-            context_id: {"text": digest}
-            for context_id, digest in (parts.context_digests | digests).items()
-        },
-        "dimensions": {
-            each.name: {
-                "description": each.description,
-                "low": f"{each.low:g}",
-                "high": f"{each.high:g}",
-            }
-            for each in parts.dimensions
-        },
-    }
+        contents["recipes"][ladder.recipe.signature] = {}
+        its_parts = {f"rung {rung.level}": digest_of(rung.text) for rung in ladder.rungs}
+        its_parts["recipe"] = ladder.recipe.digest
+        contents["ladders"][f"{ladder.context_id} {ladder.dimension}"] = its_parts
+    for context_id, digest in parts.context_digests.items():
+        contents["contexts"][context_id] = {"text": digest}
+    for context in parts.contexts:
+        contents["contexts"][context.id] = {"text": context.digest}
+    for each in parts.dimensions:
+        words = {"description": each.description, "low": f"{each.low:g}", "high": f"{each.high:g}"}
+        contents["dimensions"][each.name] = words
     return parts.name, checks.digest, contents
 
 
 def _changes(
     before: Mapping[str, Mapping[str, str]], after: Mapping[str, Mapping[str, str]]
 ) -> Changes:
-    shared = [name for name in before if name in after]
-    changed = {
-        name: tuple(
-            part
-            for part in {**before[name], **after[name]}
-            if before[name].get(part) != after[name].get(part)
-        )
-        for name in shared
-        if before[name] != after[name]
-    }
+    removed, changed = [], {}
+    for name, parts in before.items():
+        if name not in after:
+            removed.append(name)
+        elif parts != after[name]:
+            every = {**parts, **after[name]}
+            changed[name] = tuple(
+                [part for part in every if parts.get(part) != after[name].get(part)]
+            )
     return Changes(
-        removed=tuple(name for name in before if name not in after),
-        added=tuple(name for name in after if name not in before),
+        removed=tuple(removed),
+        added=tuple([name for name in after if name not in before]),
         changed=changed,
-        same=len(shared) - len(changed),
+        same=len(before) - len(removed) - len(changed),
     )

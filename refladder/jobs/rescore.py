@@ -83,25 +83,17 @@ def rescore(
         events.progress("rescoring") as progress,
     ):
         while batch := list(itertools.islice(outputs, BATCH)):
-            blocks = [
-                (row, number)
-                for row, (_, by_dimension) in enumerate(batch)
-                for number in by_dimension
-            ]
-            read = [
-                judgment
-                for _, by_dimension in batch
-                for block in by_dimension.values()
-                for judgment in block
-            ]
+            blocks: list[tuple[int, int]] = []
+            read: list[Judgment] = []
+            for row_number, (_, by_dimension) in enumerate(batch):
+                for number, judged in by_dimension.items():
+                    blocks.append((row_number, number))
+                    read += judged
             cells = itertools.product(range(len(batch)), range(len(run.dimensions)))
-            absent = {cell: "not judged" for cell in cells if cell[1] not in batch[cell[0]][1]}
-            scores = verdicts.scores(
-                [ids["output_id"] for ids, _ in batch],
-                trusted(read, scale.least_mass),
-                blocks,
-                absent,
-            )
+            absent = dict.fromkeys(set(cells).difference(blocks), "not judged")
+            output_ids = [ids["output_id"] for ids, _ in batch]
+            of_blocks = trusted(read, scale.least_mass)
+            scores = verdicts.scores(output_ids, of_blocks, blocks, absent)
             for (ids, _), values in zip(batch, columns.rows(scores), strict=True):
                 row = Row("", {names[name]: value for name, value in ids.items()})
                 write(row, values if linker is None else {**values, **linker.values(values)})

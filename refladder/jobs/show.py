@@ -37,13 +37,13 @@ class Shown(NamedTuple):
 
 def contexts_in(ladders: LadderSet, dimensions: Sequence[str] = ()) -> list[dict[str, str]]:
     """Return the contexts that have ladders of these dimensions, with their texts: empty for a set without texts."""
-    chosen = set(names_of(choose_dimensions(ladders.dimensions, dimensions)))
-    names = dict.fromkeys(context_id for context_id, name in ladders.ladders if name in chosen)
-    contexts = ladders.contexts
-    return [
-        {"context_id": name, "text": contexts[name].text if name in contexts else ""}
-        for name in names
-    ]
+    chosen = names_of(choose_dimensions(ladders.dimensions, dimensions))
+    texts = {}
+    for context_id, name in ladders.ladders:
+        if name in chosen:
+            context = ladders.contexts.get(context_id)
+            texts[context_id] = "" if context is None else context.text
+    return [{"context_id": context_id, "text": text} for context_id, text in texts.items()]
 
 
 def ladders_of(
@@ -55,17 +55,16 @@ def ladders_of(
 ) -> list[Shown]:
     """Return the ladders of a context."""
     chosen = choose_dimensions(ladders.dimensions, dimensions)
-    known = [row["context_id"] for row in contexts_in(ladders)]
-    if context_id not in known:
-        raise UnknownNameError("context", context_id, known)
-    return [
-        Shown(
-            dimension,
-            ladder := ladders.ladders.get((context_id, dimension.name)),
-            _placed(scores, context_id, dimension, link) if scores and ladder else [],
-        )
-        for dimension in chosen
-    ]
+    if context_id not in ladders.context_ids:
+        raise UnknownNameError("context", context_id, ladders.context_ids)
+    shown = []
+    for dimension in chosen:
+        ladder = ladders.ladders.get((context_id, dimension.name))
+        outputs: list[PlacedOutput] = []
+        if scores and ladder is not None:
+            outputs = _placed(scores, context_id, dimension, link)
+        shown.append(Shown(dimension, ladder, outputs))
+    return shown
 
 
 def check_of_scores(path: str) -> list[str]:
@@ -94,11 +93,9 @@ def _placed(
 
     def linked(row: Row, column: str) -> float | None:
         number = number_in(row, column)
-        if (
-            number is None
-            or linker is None
-            or not linker.maps(row.fields.get("signature") or None, row.where)
-        ):
+        if number is None or linker is None:
+            return number
+        if not linker.maps(row.fields.get("signature") or None, row.where):
             return number
         if linker.linked is not None and not linker.has(column):
             # A link of one column has no place for the other.
@@ -106,10 +103,8 @@ def _placed(
         return linker.value(column, number, row.where)[0]
 
     record, entries = run_of(path), []
-    context, text, *named = (
-        record.columns.get(field, field)
-        for field in ("context_id", "output", "output_id", "system")
-    )
+    fields = ("context_id", "output", "output_id", "system")
+    context, text, *named = [record.columns.get(field, field) for field in fields]
     for row in read_rows(path):
         ids = [context] if record.context_id is None else []
         needed = [*ids, text, names.score, names.grade]
