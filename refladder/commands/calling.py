@@ -43,9 +43,9 @@ class Call(ExitStack):
         names = inspect.signature(function).parameters
         self.given = {name: values[name] for name in names if name not in {table, *without}}
         self.table = values.get(table)
-        self.frame = (
-            None if self.table is None or isinstance(self.table, str | Path) else Frame(self.table)
-        )
+        self.frame = None
+        if not isinstance(self.table, str | Path | None):
+            self.frame = Frame(self.table)
         _check_output(str(self.given.get("out")))
         if "columns" in self.given and self.frame is not None and self.command != "score":
             self.given["columns"] = self.frame.mapped | dict(self.given["columns"] or {})
@@ -64,15 +64,12 @@ class Call(ExitStack):
 
     def labels(self, labels: Any, needed: Collection[str]) -> tuple[str, ...]:
         """Return the paths of tables of labels, or the table in memory; none for None."""
-        if isinstance(labels, str | Path):
-            return (str(labels),)
-        if (
-            isinstance(labels, Sequence)
-            and labels
-            and all(isinstance(path, str | Path) for path in labels)
-        ):
-            return tuple(map(str, labels))
-        return () if labels is None else (Frame(labels).source(needed, "labels"),)
+        if labels is None:
+            return ()
+        paths = [labels] if isinstance(labels, str | Path) else labels
+        if are_paths(paths):
+            return tuple(map(str, paths))
+        return (Frame(labels).source(needed, "labels"),)
 
     def labelled(
         self, given: Given, threshold: Threshold | None = None, others: Collection[str] = ()
@@ -100,11 +97,17 @@ class Call(ExitStack):
         """Return the configuration of the call, as a command stores it with its output."""
         from refladder.session import as_backend
 
-        options = {
-            name: _plain(as_backend(value) if name == "judge" and callable(value) else value)
-            for name, value in self.given.items()
-        }
-        return RunConfig(command=self.command, options=redacted(options))
+        options = dict(self.given)
+        if callable(options.get("judge")):
+            options["judge"] = as_backend(options["judge"])
+        plain = {name: _plain(value) for name, value in options.items()}
+        return RunConfig(command=self.command, options=redacted(plain))
+
+
+def are_paths(tables: Any) -> bool:
+    """Return whether tables are a list of paths, not the rows of one."""
+    listed = isinstance(tables, Sequence) and bool(tables)
+    return listed and all(isinstance(path, str | Path) for path in tables)
 
 
 def source_of(table: Any, name: str) -> str:
@@ -132,10 +135,12 @@ def _plain(value: object) -> object:
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
 
+    if isinstance(value, LadderSet):
+        return f"{value.name}@{value.digest}"
+    if isinstance(value, Backend):
+        value = value.fingerprint
     if value is None or isinstance(value, str | int | float):
         return value
-    if isinstance(value, LadderSet | Backend):
-        return f"{value.name}@{value.digest}" if isinstance(value, LadderSet) else value.fingerprint
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.commands import console
-from refladder.commands.calling import Call
+from refladder.commands.calling import Call, are_paths
 from refladder.commands.options import subcommand
 from refladder.errors import ExitCode
 from refladder.options import like
@@ -61,10 +60,9 @@ def command(*, source: tuple[str, ...], asked: Comparing, form: str, as_json: bo
     else:
         written = {"latex": latex, "markdown": markdown}[form](found.tables())
         console.say(written, nl=False, hide=False)
-    if found.gate is None or found.gate.reason is None:
-        return ExitCode.DONE
-    console.say(found.gate.reason, err=True, hide=False)
-    return ExitCode.INCOMPLETE
+    if found.reason is not None:
+        console.say(found.reason, err=True, hide=False)
+    return ExitCode.of(complete=found.reason is None)
 
 
 @command.call
@@ -107,9 +105,9 @@ def compare(
     from refladder.jobs.compare import run
     from refladder.report.results import ShownDict
 
-    paths = list(table) if isinstance(table, list | tuple) else [table]
-    in_files = bool(paths) and all(isinstance(path, str | Path) for path in paths)
-    with Call(compare, locals() | ({"table": paths[0]} if in_files else {})) as call:
-        sources = list(map(str, paths)) if in_files else [call.source()]
-        found = run(sources, chosen(Comparing, call.given))
+    paths = list(map(str, table)) if are_paths(table) else []
+    if paths:
+        table = paths[0]
+    with Call(compare, locals()) as call:
+        found = run(paths or [call.source()], chosen(Comparing, call.given))
         return ShownDict(found.summary(), found.tables())

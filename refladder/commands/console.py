@@ -56,10 +56,10 @@ def progress(what: str, watch: Watch | None = None) -> AbstractContextManager[Pr
 def resolved(**changed: Any) -> RunConfig:
     """Return the configuration of this run, as it is stored with its output: every option with its value."""
     context = click.get_current_context()
-    values = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in {**context.params, **changed}.items()
-    }
+    values = {**context.params, **changed}
+    for name, value in values.items():
+        if isinstance(value, Path):
+            values[name] = str(value)
     for chosen in context.meta.get(FOR_BACKENDS, {}).values():
         values.update(chosen)
     return RunConfig(command=context.info_name, options=redacted(values))

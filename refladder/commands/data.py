@@ -37,24 +37,24 @@ class DataOptions:
             len(self.names), task_file=self.task_file, column=self.columns, option=self.options
         )
         sources = one_each(self.source, len(self.names), "source", name="source")
-        return [
-            replace(self, benchmark=name, source=path).data()
-            for name, path in zip(self.names, sources, strict=True)
-        ]
+        each = []
+        for name, path in zip(self.names, sources, strict=True):
+            each.append(replace(self, benchmark=name, source=path).data())
+        return each
 
     def data(self) -> Data:
         """Return the data of one benchmark, after checks of its options."""
         (name,) = self.names
+        options = {key: _WORDS.get(value, value) for key, value in self.options.items()}
+        if "systems" in self.options:
+            options["systems"] = tuple(self.options["systems"].split(","))
         data = Data(
             name,
             task_file=self.task_file,
             columns=self.columns,
             dimensions=self.dimensions,
             source=None if isinstance(self.source, tuple) else self.source,
-            options={
-                key: tuple(value.split(",")) if key == "systems" else _WORDS.get(value, value)
-                for key, value in self.options.items()
-            },
+            options=options,
         )
         if data.path is None and name != TABLE:
             if self.task_file is not None or self.columns:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 from typing import TYPE_CHECKING
@@ -65,10 +66,8 @@ class Formatter(click.HelpFormatter):
     def write_text(self, text: str) -> None:
         """Write paragraphs."""
         margin = " " * self.current_indent
-        self.write(
-            "\n\n".join(_filled(paragraph, self.width, margin) for paragraph in text.split("\n\n"))
-            + "\n"
-        )
+        paragraphs = [_filled(paragraph, self.width, margin) for paragraph in text.split("\n\n")]
+        self.write("\n\n".join(paragraphs) + "\n")
 
     def write_dl(
         self, rows: Iterable[tuple[str, str]], col_max: int = 0, col_spacing: int = 2
@@ -81,11 +80,10 @@ class Formatter(click.HelpFormatter):
             lines = _filled(text, self.width, below)
             shown = f"{margin}{name}"
             start = len(margin) + column
-            self.write(
-                f"{shown:{start}}{lines[start:]}\n"
-                if len(shown) <= start
-                else f"{shown}\n{lines}\n"
-            )
+            if len(shown) <= start:
+                self.write(f"{shown:{start}}{lines[start:]}\n")
+            else:
+                self.write(f"{shown}\n{lines}\n")
 
 
 class Context(click.Context):
@@ -123,8 +121,10 @@ def write_options(
             grouped = len(command.params) > _GROUPED
             heading = declaration(option).heading if grouped else HEADINGS[0]
             groups[heading].append((names, record[1]))
-    widths = [len(name) for rows in groups.values() for name, _ in rows]
-    column = max((width for width in widths if width <= _COLUMN), default=0)
+    column = 0
+    for name, _ in itertools.chain(*groups.values()):
+        if len(name) <= _COLUMN:
+            column = max(column, len(name))
     for heading, rows in groups.items():
         if rows:
             with formatter.section(heading):

@@ -11,6 +11,7 @@ from refladder.errors import UnknownNameError
 if TYPE_CHECKING:
     from pathlib import Path
 
+_MEANT = dict.fromkeys(("judge", "writer", "model"), "backends")
 KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 
 
@@ -32,12 +33,7 @@ def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
     from refladder.jobs.inventory import inventory
 
     if kind is not None and kind not in KINDS:
-        meant = (
-            "backends"
-            if kind in {"judge", "judges", "writer", "writers", "model", "models"}
-            else None
-        )
-        raise UnknownNameError("kind of thing", kind, KINDS, meant)
+        raise UnknownNameError("kind of thing", kind, KINDS, _MEANT.get(kind.removesuffix("s")))
     for chosen in (kind,) if kind else KINDS:
         entries = inventory(chosen, prompts)
         if as_json:

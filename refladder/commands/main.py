@@ -6,6 +6,7 @@ import codecs
 import errno
 import gc
 import io
+import itertools
 import os
 import sys
 from contextlib import contextmanager, suppress
@@ -41,7 +42,7 @@ HEADINGS = {
     "Compare and measure": ("compare", "evaluate", "compete", "review"),
     "Tools": ("demo", "list", "distil", "export", "store"),
 }
-COMMANDS = tuple(sorted(name for names in HEADINGS.values() for name in names))
+COMMANDS = tuple(sorted(itertools.chain(*HEADINGS.values())))
 
 
 class _OutputFailedError(Exception):
@@ -83,12 +84,12 @@ class _Lazy(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         for heading, names in HEADINGS.items():
-            about = [
-                cast("click.Command", self.get_command(context, name)).short_help or ""
-                for name in names
-            ]
+            rows = []
+            for name in names:
+                command = cast("click.Command", self.get_command(context, name))
+                rows.append((name, command.short_help or ""))
             with formatter.section(heading):
-                formatter.write_dl(list(zip(names, about, strict=True)), max(map(len, COMMANDS)))
+                formatter.write_dl(rows, max(map(len, COMMANDS)))
 
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
@@ -138,12 +139,7 @@ def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]
         if not isinstance(table, dict):
             raise DataError(f"{path}: {name!r} must be a table, [{name}], found {table!r:.60}")
         command = cast("click.Command", cast("_Lazy", context.command).get_command(context, name))
-        names = {
-            flag.lstrip("-"): option
-            for option in options_of(command)
-            for flag in (option.flag, option.alias)
-            if flag.startswith("--")
-        }
+        names = _options_by_key(command)
         chosen = defaults.setdefault(name, {})
         for key, given in table.items():
             if key not in names:
@@ -155,6 +151,16 @@ def _defaults(context: click.Context, path: Path) -> dict[str, dict[str, object]
                 _check_value(f"{path}: [{name}] {key}", names[key], value)
             chosen[names[key].name] = values if names[key].multiple else given
     return defaults
+
+
+def _options_by_key(command: click.Command) -> dict[str, Option]:
+    """Return the options of a command by their keys in a configuration file."""
+    by_key = {}
+    for option in options_of(command):
+        for flag in (option.flag, option.alias):
+            if flag.startswith("--"):
+                by_key[flag.lstrip("-")] = option
+    return by_key
 
 
 def _check_value(where: str, option: Option, value: object) -> None:

@@ -109,6 +109,8 @@ def score_with_judge(
     limit = None if session.budget is None else session.budget.limit
     _check_run(spec, many, budget=limit)
     price = session.price_of(judge)
+    if price is None:
+        limit = None
     store = session.store_of(judge, costs=price is not None)
     opened = prepare(replace(spec, judgments=None), events, check_rows=False)
     if not session.approves(partial(rehearse, opened), as_json=events.as_json):
@@ -117,7 +119,7 @@ def score_with_judge(
         task_of(spec, opened.ladders),
         store=None if store is None else str(store),
         price=None if price is None else asdict(price),
-        budget=None if price is None else limit,
+        budget=limit,
         judgments=spec.judgments is None,
         checks=session.checks_of(judge) is not None,
     )
@@ -142,11 +144,11 @@ def score_many_files(
 
     def open_workers(files: int) -> tuple[Workers, Task]:
         wanted = many.workers
-        workers: Workers = (
-            RayActors(wanted, files, gpus=gpus)
-            if many.engine == "ray"
-            else Processes(wanted or 1, files, gpus=gpus)
-        )
+        workers: Workers
+        if many.engine == "ray":
+            workers = RayActors(wanted, files, gpus=gpus)
+        else:
+            workers = Processes(wanted or 1, files, gpus=gpus)
         if wanted is not None and workers.number < wanted and files:
             events.notice(f"only {plural(files, 'file')} to score for {wanted} workers")
         options = task.judge_options
@@ -166,13 +168,11 @@ def score_many_files(
 def _tell(report: FilesReport, task: Task, *, as_json: bool) -> ExitCode:
     # A part may have no file at all.
     empty = report.files > 0 and not report.rows
-    counts = {
-        name: getattr(report, name)
-        for name in ("files", "reused", "missing", "rows", "scored", "unscored")
-    }
     if as_json:
         from refladder.scoring.judge_check import checks_json
 
+        names = ("files", "reused", "missing", "rows", "scored", "unscored")
+        counts = {name: getattr(report, name) for name in names}
         shown = {
             **summary(report.scores),
             **checks_json(report.checks),

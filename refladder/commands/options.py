@@ -16,6 +16,7 @@ from refladder.commands import helping
 from refladder.errors import UsageError, in_call, redacted
 from refladder.files.tables import meant_number, parse_number
 from refladder.options import OF_BACKENDS, OPTIONS, Option
+from refladder.records import names_of
 from refladder.typed import argument_check
 
 if TYPE_CHECKING:
@@ -123,14 +124,6 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
     options that are fields of it. A record that is a `dict` holds all options and records as a call holds its arguments.
     """
     declared = [OPTIONS[each] if isinstance(each, str) else each for each in given]
-    holder = next((record for record, kind in records.items() if kind is dict), None)
-    # For each other record, the options that are fields of it: option to field.
-    taken: dict[str, dict[str, str]] = {}
-    for record in records.keys() - {holder}:
-        names = {each.name for each in fields(records[record])}
-        taken[record] = {
-            option.name: name for option in declared for name in option.names if name in names
-        }
 
     def apply(command: Callable[..., Any]) -> Callable[..., Any]:
         named = inspect.signature(command).parameters
@@ -139,18 +132,16 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
         def call(*arguments: Any, **values: Any) -> Any:
             for option in declared:
                 if option.pairs:
-                    texts = values[option.name]
-                    read = numbers if option.pairs == "number" else pairs
-                    form = option.metavar or "KEY=VALUE"
-                    values[option.name] = read(texts, option.flag, form) if texts else {}
-            made = {
-                record: records[record](**{field: values[name] for name, field in of_it.items()})
-                for record, of_it in taken.items()
-            }
-            whole = {} if holder is None else {holder: made | _as_in_a_call(declared, values)}
-            # The format of a table is an option `given` too.
-            made = {**values, **made, **whole}
-            its = {name: value for name, value in made.items() if name in named}
+                    values[option.name] = _read_pairs(option, values[option.name])
+            made: dict[str, Any] = {}
+            for record, kind in records.items():
+                if kind is not dict:
+                    made[record] = _record_of(kind, declared, values)
+            given = {**made, **_as_in_a_call(declared, values)}
+            for record, kind in records.items():
+                # The format of a table is an option `given` too.
+                values[record] = given if kind is dict else made[record]
+            its = {name: value for name, value in values.items() if name in named}
             return command(*arguments, **its)
 
         call.__click_params__ = [  # type: ignore[attr-defined]
@@ -159,6 +150,17 @@ def options(*given: str | Option, **records: type) -> Callable[..., Any]:
         return call
 
     return apply
+
+
+def _record_of(kind: type, declared: Iterable[Option], values: Mapping[str, Any]) -> Any:
+    """Make a record of the options that are fields of it."""
+    names = names_of(fields(kind))
+    settings = {}
+    for option in declared:
+        for name in option.names:
+            if name in names:
+                settings[name] = values[option.name]
+    return kind(**settings)
 
 
 def _as_in_a_call(declared: Iterable[Option], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -178,6 +180,14 @@ def options_of(command: click.Command) -> list[Option]:
     return [each.declared for each in command.params if isinstance(each, FromTable)]
 
 
+def _by_parameter(command: click.Command) -> dict[str, Option]:
+    """Return the options of a command by the names of their parameters, in its function and in its call."""
+    of_parameter: dict[str, Option] = {}
+    for each in options_of(command):
+        of_parameter |= dict.fromkeys(each.names, each)
+    return of_parameter
+
+
 def given_options() -> Iterator[tuple[str, Option]]:
     """Yield flags and options of the running command that are on the command line or in the configuration file."""
     context = click.get_current_context()
@@ -191,16 +201,21 @@ def given_arguments(
     command: click.Command, given: Mapping[str, object]
 ) -> Iterator[tuple[str, Option | None]]:
     """Yield the names of a call's arguments that are given and not the default, with their options, if they are one."""
-    of_parameter = {name: each for each in options_of(command) for name in each.names}
+    of_parameter = _by_parameter(command)
     for name, value in given.items():
         option = of_parameter.get(name)
-        default = None if option is None else option.default
-        empty = (
-            value is None or value is False or (isinstance(value, Sequence | Mapping) and not value)
-        )
+        empty = isinstance(value, Sequence | Mapping) and not value
+        if value is None or value is False or empty:
+            continue
         # A data frame cannot be compared with a default.
-        if not empty and (default is None or value != default):
+        if option is None or option.default is None or value != option.default:
             yield name, option
+
+
+def _read_pairs(option: Option, texts: Sequence[str]) -> Mapping[str, Any]:
+    """Return the values of an option of the form KEY=VALUE."""
+    read = numbers if option.pairs == "number" else pairs
+    return read(texts, option.flag, option.metavar or "KEY=VALUE")
 
 
 def pairs(given: Sequence[str], flag: str, form: str = "KEY=VALUE") -> dict[str, str]:
@@ -240,9 +255,12 @@ def backend_options(name: str, given: Mapping[str, Any] | None = None) -> dict[s
     """Return the options of a backend: those given, and those of the command for every backend of its kind."""
     context = click.get_current_context(silent=True)
     kind = name.partition(":")[0]
-    for_all = {} if context is None else context.meta.get(FOR_BACKENDS, {}).get(kind, {})
-    named = {key.replace("-", "_"): value for key, value in (given or {}).items()}
-    return {**for_all, **named}
+    options: dict[str, Any] = {}
+    if context is not None:
+        options |= context.meta.get(FOR_BACKENDS, {}).get(kind, {})
+    for key, value in (given or {}).items():
+        options[key.replace("-", "_")] = value
+    return options
 
 
 def _show_all(context: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -326,15 +344,12 @@ class Command(click.Command):
         """Decorate the call of the command: check types and files, and use its own words in errors and after Ctrl-C."""
         signature, types = inspect.signature(function), argument_check(function)
         parameters = signature.parameters
-        of_parameter = {
-            name: each
-            for name in signature.parameters
-            for each in options_of(self)
-            if name in each.names
-        }
+        of_parameter = _by_parameter(self)
         # What messages call `--flag` is a parameter here, or a key of `judge_options` and `writer_options`.
         words = {name.replace("_", "-"): name for name in (*signature.parameters, *OF_BACKENDS)}
-        words |= {each.flag.lstrip("-"): name for name, each in of_parameter.items()}
+        for name in parameters:
+            if name in of_parameter:
+                words[of_parameter[name].flag.lstrip("-")] = name
 
         @functools.wraps(function)
         def check(*arguments: P.args, **options: P.kwargs) -> T:
@@ -347,16 +362,17 @@ class Command(click.Command):
             try:
                 given = signature.bind(*positional, **named).arguments
             except TypeError as error:
-                several = (
-                    "; name those after " + next(iter(parameters)) if len(arguments) > 1 else ""
-                )
+                several = ""
+                if len(arguments) > 1:
+                    several = f"; name those after {next(iter(parameters))}"
                 raise TypeError(f"refladder.{function.__name__}: {error}{several}") from None
+            files = []
+            for name, value in given.items():
+                if name in of_parameter:
+                    label = "the table" if name in _TABLES else name
+                    files.append(Named(of_parameter[name], value, label))
             with in_call(words):
-                check_outputs(
-                    Named(of_parameter[name], value, "the table" if name in _TABLES else name)
-                    for name, value in given.items()
-                    if name in of_parameter
-                )
+                check_outputs(files)
                 try:
                     return function(*positional, **named)
                 except KeyboardInterrupt:

@@ -75,10 +75,15 @@ class Comparison(Shown):
     pairs: tuple[Pair, ...]
     gate: Gate | None
 
+    @property
+    def reason(self) -> str | None:
+        """Return why the system of the gate fails; None if it passes, or there is no gate."""
+        return None if self.gate is None else self.gate.reason
+
     def summary(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
-        systems, pairs = map(asdict, self.systems), map(asdict, self.pairs)
-        return {**asdict(self), "systems": [*systems], "pairs": [*pairs]}
+        systems, pairs = list(map(asdict, self.systems)), list(map(asdict, self.pairs))
+        return {**asdict(self), "systems": systems, "pairs": pairs}
 
     def records(self) -> list[dict[str, Any]]:
         """Return each pair with its worst case as columns of their own."""
@@ -90,33 +95,31 @@ class Comparison(Shown):
 
     def tables(self) -> list[PlainTable]:
         """Return the systems and the pairs as tables."""
+        of_systems = []
+        for system in self.systems:
+            counts = (system.contexts, system.rows, system.unscored)
+            numbers = [number(system.mean, 3), *map("{:,}".format, counts)]
+            of_systems.append([system.system, *numbers])
         systems = PlainTable(
             caption=f"Systems by {self.by}",
             heads=["system", "mean", "contexts", "rows", "unscored"],
-            rows=[
-                [
-                    each.system,
-                    number(each.mean, 3),
-                    f"{each.contexts:,}",
-                    f"{each.rows:,}",
-                    f"{each.unscored:,}",
-                ]
-                for each in self.systems
-            ],
+            rows=of_systems,
         )
+        of_pairs = []
+        for pair in self.pairs:
+            row = [
+                f"{pair.first} - {pair.second}",
+                with_interval(pair.difference, pair.low, pair.high),
+                number(pair.p, 4),
+                number(pair.p_holm, 4),
+                number(pair.win_rate, 3),
+                f"{pair.contexts:,}",
+            ]
+            of_pairs.append(row)
         pairs = PlainTable(
             caption=f"Differences of the means of {self.by}",
             heads=["pair", "difference", "p", "p (Holm)", "win rate", "contexts"],
-            rows=[
-                [
-                    f"{each.first} - {each.second}",
-                    with_interval(each.difference, each.low, each.high),
-                    *(number(value, 4) for value in (each.p, each.p_holm)),
-                    number(each.win_rate, 3),
-                    f"{each.contexts:,}",
-                ]
-                for each in self.pairs
-            ],
+            rows=of_pairs,
             legend=(
                 (
                     "difference",
