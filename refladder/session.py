@@ -122,8 +122,7 @@ class Session:
                 )
             else:
                 metered = Metered(as_backend(backend))
-                asking = self._each_text_once(metered) if metered.rewards else metered
-                self._opened[key] = _Opened(metered.fingerprint, asking, metered, None)
+                self._opened[key] = self._with_store(metered.fingerprint, metered, None)
         opened = self._opened[key]
         asked = opened.unanswered if self.dry_run else opened.asking
         asked.load()
@@ -205,31 +204,30 @@ class Session:
         unknown = backend.prepare_dry_run() if self.only_estimates else None
         if notice := unknown or backend.notice:
             self.events.notice(notice, once=True)
-        if (
-            backend.wants_all
-            and self.budget is not None
-            and price is not None
-            and backend.count_tokens([]) is None
-        ):
+        budget = None if price is None else self.budget
+        if backend.wants_all and budget is not None and backend.count_tokens([]) is None:
             raise UsageError(
                 f"{name}: all requests are written before one is answered, so --budget needs their number of tokens; "
                 f"name the model's tokenizer with {flag} tokenizer=PATH"
             )
-        metered = Metered(backend, price, None if price is None else self.budget)
         path = self.store_of(name, costs=price is not None)
-        if path is not None and path not in self._stores:
-            self._stores[path] = SqliteStore(path)
-        stored = None if path is None else Stored(metered, self._stores[path])
-        asking: Backend = stored or metered
-        if metered.rewards and stored is None:
-            asking = self._each_text_once(metered)
-        return _Opened(name, asking, metered, stored)
+        return self._with_store(name, Metered(backend, price, budget), path)
 
-    def _each_text_once(self, metered: Metered) -> Backend:
-        """Give a reward model a store for this session, so that a rung is read once for all texts."""
+    def _with_store(self, name: str, metered: Metered, path: Path | None) -> _Opened:
+        """Return a backend with the store at a path, None for none."""
+        if path is not None:
+            stored = self._stored(metered, path)
+            return _Opened(name, stored, metered, stored)
+        if not metered.rewards:
+            return _Opened(name, metered, metered, None)
+        # A reward model has a store for this session, so that a rung is read once for all texts.
         self._passing.append(TemporaryDirectory(prefix="refladder-"))
-        path = Path(self._passing[-1].name) / "rewards.sqlite"
-        self._stores[path] = SqliteStore(path)
+        asking = self._stored(metered, Path(self._passing[-1].name) / "rewards.sqlite")
+        return _Opened(name, asking, metered, None)
+
+    def _stored(self, metered: Metered, path: Path) -> Stored:
+        if path not in self._stores:
+            self._stores[path] = SqliteStore(path)
         return Stored(metered, self._stores[path])
 
 

@@ -192,7 +192,7 @@ class ScoreSpec:
 class BuildSpec:
     """The ladders to write into `folder`, and who writes them.
 
-    `writer` and `judge` are names of backends or open ones; the options are for names. A writer of None is builtin.
+    `writer` and `judge` are names of backends or open ones; the options are for names.
     `human` are rungs written by people: (context id, dimension) to level to text. With `shared`, the contexts are
     anchors, see `draw_anchors` of jobs/build.py, and one with a failed rung is left out. With `certify`, the judge
     certifies the ladders before they are written. `adds` is the set in the folder, from `open_to_add`, that gets
@@ -202,7 +202,7 @@ class BuildSpec:
     folder: Path
     contexts: Sequence[Context] = ()
     dimensions: Sequence[Dimension] = ()
-    writer: str | Backend | None = None
+    writer: str | Backend = "builtin"
     writer_options: Mapping[str, object] | None = None
     rungs: int = 5
     sampling: Sampling = field(default_factory=Sampling)

@@ -19,7 +19,7 @@ from refladder.commands.options import (
 )
 from refladder.errors import ExitCode
 from refladder.files.ladder_sets import LadderSet, load_ladders
-from refladder.loaders.data import Data
+from refladder.loaders.data import data_of
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
 from refladder.records import Sampling
 from refladder.report.log import LOG, Log
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
+    from refladder.jobs.build import BuildReport
     from refladder.records import Dimension
-    from refladder.settings import Given
+    from refladder.settings import BuildSpec, Given
 
 
 @subcommand(
@@ -79,7 +80,6 @@ def command(
         refladder build --add new-questions.csv --out my-ladders
     """
     from refladder.jobs.build import new_contexts, rehearse, run, spec_of
-    from refladder.report.certificate_tables import certificate_lines
 
     table = None if given["add"] is not None or data.benchmark is None else data.data()
     session = spending.Spending(money)
@@ -93,13 +93,20 @@ def command(
     if as_json:
         console.say_json({**report.summary(spec), "spent": spent_json(session.spent())})
     else:
-        for line in report.lines(spec):
-            console.notify(line, warns=bool(report.failures or report.uncertified))
-        if report.certificate is not None:
-            console.say_lines(certificate_lines(report.certificate))
-        console.say_lines(f"  {place}" for place in report.places())
+        _print(report, spec)
         console.tell_spent(session.spent())
     return ExitCode.of(complete=report.complete)
+
+
+def _print(report: BuildReport, spec: BuildSpec) -> None:
+    """Print what was written, the certificate, and the first failed rungs."""
+    from refladder.report.certificate_tables import certificate_lines
+
+    for line in report.lines(spec):
+        console.notify(line, warns=bool(report.failures or report.uncertified))
+    if report.certificate is not None:
+        console.say_lines(certificate_lines(report.certificate))
+    console.say_lines(f"  {place}" for place in report.places())
 
 
 @command.call
@@ -171,9 +178,7 @@ def build(
 
     with Call(build, locals(), table="", without=("data",)) as call:
         named = given_arguments(command, {"data": data, **call.given})
-        table = None
-        if data is not None:
-            table = Data(data, task, task_file, tuple(dimensions), columns, source, options)
+        table = None if data is None else data_of(call.given, [data])[0]
         folder = call.folder() / "ladders" if out is None else Path(out)
         spec = spec_of(call.given, named, table, folder, Log())
         call.given["writer"] = spec.writer

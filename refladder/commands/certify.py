@@ -74,20 +74,22 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
     else:
         print_certificate(certificate)
         stored = "stored in the folder of the set"
-        unstored = "not stored: only a set in a folder gets a certificate"
-        console.notify(unstored if spec.folder is None else stored)
+        if spec.folder is None:
+            stored = "not stored: only a set in a folder gets a certificate"
+        console.notify(stored)
         console.tell_spent(session.spent())
     unread = certificate.counts.unparsed > 0 and certificate.verdict != UNTESTED
-    return ExitCode.INCOMPLETE if certificate.verdict == REFUSE or unread else ExitCode.DONE
+    return ExitCode.of(complete=certificate.verdict != REFUSE and not unread)
 
 
 def print_certificate(certificate: Certificate) -> None:
     """Print a certificate as lines and tables."""
-    from refladder.report.certificate_tables import certificate_lines, certificate_tables
+    from refladder.report.certificate_tables import shown_certificate
 
-    for line in certificate_lines(certificate):
+    shown = shown_certificate(certificate)
+    for line in shown.lines():
         console.say(line)
-    console.say_tables(certificate_tables(certificate))
+    console.say_tables(shown.tables())
 
 
 @command.call
@@ -126,13 +128,10 @@ def certify(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.files.certificate import json_of
     from refladder.jobs.certify import run, spec_of
-    from refladder.report.certificate_tables import certificate_lines, certificate_tables
-    from refladder.report.results import ShownDict
+    from refladder.report.certificate_tables import shown_certificate
 
     with Call(certify, locals(), table="") as call:
         certificate = run(spec_of(call.given), call.session(), Log())
         log_lines(certificate.notes)
-        tables, lines = certificate_tables(certificate), certificate_lines(certificate)
-        return ShownDict(json_of(certificate), tables, lines)
+        return shown_certificate(certificate)

@@ -12,7 +12,7 @@ from refladder.commands.calling import Call
 from refladder.commands.data import DataOptions
 from refladder.commands.options import given_arguments, given_options, subcommand
 from refladder.errors import ExitCode, redacted
-from refladder.loaders.data import Data, one_alone, one_each
+from refladder.loaders.data import data_of
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
 from refladder.report.log import Log, log_lines
 from refladder.settings import chosen
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from refladder.jobs.evaluation_results import Evaluation, Evaluations
     from refladder.methods.contract import MethodSettings
     from refladder.records import Benchmark, Dimension
+    from refladder.report.rendering import PlainTable
     from refladder.settings import Given
 
 
@@ -153,7 +154,6 @@ def command(
         refladder evaluate summeval --judge hf:ORG/MODEL --work work
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
-    from refladder.contest.evaluation_page import draw_evaluations
     from refladder.jobs.evaluate import rehearse, run, spec_of
 
     session, events = spending.Spending(money), console.Console()
@@ -169,13 +169,7 @@ def command(
     if not session.approves(lambda dry: rehearse(spec, dry, events), as_json=shown.as_json):
         return ExitCode.DONE
     evaluations = run(spec, session, events)
-    # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
-    _print(evaluations, shown, with_cards=shown.methods is not None)
-    if shown.figures is not None or shown.page is not None:
-        console.say_lines(
-            draw_evaluations(evaluations, figures=shown.figures, page=shown.page, seed=shown.seed)
-        )
-    _print_notes(evaluations, with_summaries=shown.printed == "text")
+    _print(evaluations, shown)
     console.tell_spent(session.spent())
     return ExitCode.of(complete=evaluations.complete)
 
@@ -206,7 +200,20 @@ def _protocol(given: Given, printed: str) -> Protocol:
     return chosen(Protocol, {**given, **found})
 
 
-def _print(evaluations: Evaluations, shown: Options, *, with_cards: bool) -> None:
+def _print(evaluations: Evaluations, shown: Options) -> None:
+    """Print the tables and notes, and draw figures and page."""
+    from refladder.contest.evaluation_page import draw_evaluations
+
+    # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
+    _print_tables(evaluations, shown, with_cards=shown.methods is not None)
+    if shown.figures is not None or shown.page is not None:
+        console.say_lines(
+            draw_evaluations(evaluations, figures=shown.figures, page=shown.page, seed=shown.seed)
+        )
+    _print_notes(evaluations, with_summaries=shown.printed == "text")
+
+
+def _print_tables(evaluations: Evaluations, shown: Options, *, with_cards: bool) -> None:
     from refladder.report.rendering import csv_text, latex, markdown
 
     if shown.printed == "json":
@@ -217,7 +224,9 @@ def _print(evaluations: Evaluations, shown: Options, *, with_cards: bool) -> Non
         console.say(csv_text(redacted(evaluations.records())), nl=False, hide=False)
         return
     tables = evaluations.tables(marked=shown.printed == "latex")
-    cards = [table for each in evaluations if with_cards for table in each.card_tables()]
+    cards: list[PlainTable] = []
+    for evaluation in evaluations if with_cards else ():
+        cards += evaluation.card_tables()
     if shown.printed == "latex":
         parts = filter(None, (latex(tables, shown.intervals), latex(cards)))
         console.say("\n".join(parts), nl=False)
@@ -231,22 +240,23 @@ def _print_json(evaluations: Evaluations, *, with_cards: bool) -> None:
     from refladder.report.rendering import json_lines, printable_json
 
     if len(evaluations) > 1:
-        listed = [
-            {
+        listed = []
+        for each in evaluations:
+            values = {
                 "benchmark": each.rows[0].benchmark,
-                "rows": [*map(asdict, each.rows)],
-                "cards": [*map(asdict, each.cards)] if with_cards else [],
-                "judge_check": [*map(asdict, each.checks)] or None,
+                "rows": list(map(asdict, each.rows)),
+                "cards": list(map(asdict, each.cards if with_cards else ())),
+                "judge_check": list(map(asdict, each.checks)) or None,
             }
-            for each in evaluations
-        ]
+            listed.append(values)
         console.say_json({"evaluations": listed})
         return
     [evaluation] = evaluations
-    lines = json_lines(evaluation.rows) + json_lines(evaluation.cards if with_cards else ())
-    console.say(printable_json(lines), nl=False)
-    for check in evaluation.checks if with_cards else ():
-        console.say_json({"kind": "judge_check", "method": "ladder", **asdict(check)})
+    console.say(printable_json(json_lines(evaluation.rows)), nl=False)
+    if with_cards:
+        console.say(printable_json(json_lines(evaluation.cards)), nl=False)
+        for check in evaluation.checks:
+            console.say_json({"kind": "judge_check", "method": "ladder", **asdict(check)})
 
 
 def _print_notes(evaluations: Evaluations, *, with_summaries: bool) -> None:
@@ -258,7 +268,8 @@ def _print_notes(evaluations: Evaluations, *, with_summaries: bool) -> None:
         shown, warnings = check_lines(evaluation.checks)
         for run in evaluation.runs:
             if run.result.report is not None and with_summaries:
-                console.say_lines([f"{evaluation.benchmark.name}:"] if len(evaluations) > 1 else [])
+                if len(evaluations) > 1:
+                    console.say(f"{evaluation.benchmark.name}:", err=True)
                 console.tell(run.result.report, as_json=False, to_stderr=True)
                 console.say_lines(shown)
         console.say_lines(warnings)
@@ -333,21 +344,15 @@ def evaluate(
 
     with Call(evaluate, locals(), table="", without=("data",)) as call:
         several = _are_benchmarks(data)
-        listed = list(data) if several else [data]
-        about = {"task": task, "task_file": task_file, "columns": columns, "options": options}
-        one_alone(len(listed), **about)
-        sources = one_each(source, len(listed), "source", name="source")
-        named = [
-            Data(each, task, task_file, tuple(dimensions), columns, path, options)
-            for each, path in zip(listed, sources, strict=True)
-        ]
         asked, events = settings or MethodSettings(), Log()
+        if work is not None:
+            asked = replace(asked, work=Path(work))
         spec = spec_of(
             call.given,
             given_arguments(command, call.given),
-            named,
+            data_of(call.given, data if several else [data]),
             events,
-            settings=asked if work is None else replace(asked, work=Path(work)),
+            settings=asked,
             protocol=protocol or Protocol(seed=asked.seed),
             config=call.config(),
         )

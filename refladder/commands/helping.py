@@ -187,8 +187,7 @@ def explain(error: click.ClickException) -> click.ClickException:
         text = f"{found[1]}{meant_number(found[2])}."
         return type(error)(text, error.ctx, error.param, error.param_hint)
     if isinstance(error, click.MissingParameter) and error.param is not None:
-        hints = [_MISSING[name] for name in error.param.opts if name in _MISSING]
-        return (
-            click.UsageError(f"{error.format_message()} {hints[0]}", error.ctx) if hints else error
-        )
+        for name in error.param.opts:
+            if name in _MISSING:
+                return click.UsageError(f"{error.format_message()} {_MISSING[name]}", error.ctx)
     return error

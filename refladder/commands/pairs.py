@@ -120,10 +120,10 @@ def pairs(
             needed = {*text_columns(asked.columns), by, "signature"}
         tables = Tables(source=call.source(needed), out=call.out(out))
         report = run(asked, tables, Log())
-        log_lines(
-            pair_lines(report),
-            logging.INFO if report.pairs and not report.unscored else logging.WARNING,
-        )
+        level = logging.WARNING
+        if report.pairs and not report.unscored:
+            level = logging.INFO
+        log_lines(pair_lines(report), level)
         if call.frame is None:
             return type(table)(out)  # type: ignore[call-arg]
         return cast("Table", call.frame.made(tables.out, TEXTS, NUMBERS))

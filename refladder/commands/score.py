@@ -345,9 +345,9 @@ def score(
     with Call(score, locals()) as call:
         call.given["context_id"] = row_id("score", "context_id", context_id)
         named = list(given_arguments(command, call.given))
-        source = call.source(text_columns(columns) if out is None else None)
+        needed = text_columns(columns) if out is None else None
         written = STANDARD if dry_run and out is None else call.out(out)
-        files = Tables(source=source, out=written)
+        files = Tables(source=call.source(needed), out=written)
         spec = spec_of(call.given, named, files, None if out is None else call.config())
         if isinstance(judge, str) and judge.startswith(first_pass.PREFIX):
             student = first_pass.student_judge(judge, named)

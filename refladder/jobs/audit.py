@@ -156,13 +156,17 @@ def _figures(
             numbers.append(number)
             contexts.append(context)
             longer.append(longer_wins(w[number], lengths_of(ladder)))
-    asked = [judgment for judgment in (*pairs, *shifted) if name in {ALL, judgment.dimension}]
-    read = [judgment for judgment in asked if judgment.logprobs is not None]
-    asked_contexts = [judgment.context_id for judgment in asked]
-    read_contexts = [judgment.context_id for judgment in read]
-    unparsed = [judgment.logprobs is None for judgment in asked]
-    low_mass = [has_low_mass(judgment) for judgment in read]
-    masses = np.array([math.nan if judgment.mass is None else judgment.mass for judgment in read])
+    unparsed, asked_contexts = [], []
+    low_mass, masses, read_contexts = [], [], []
+    for judgment in (*pairs, *shifted):
+        if name not in {ALL, judgment.dimension}:
+            continue
+        unparsed.append(judgment.logprobs is None)
+        asked_contexts.append(judgment.context_id)
+        if judgment.logprobs is not None:
+            low_mass.append(has_low_mass(judgment))
+            masses.append(math.nan if judgment.mass is None else judgment.mass)
+            read_contexts.append(judgment.context_id)
     # A tie counts as half a win of the text in the target's position, and so does a pair that is even.
     p_target = verdicts[numbers, ..., 0] + verdicts[numbers, ..., 2] / 2
     wins = (p_target > 0.5 + trust.EVEN) + (np.abs(p_target - 0.5) <= trust.EVEN) / 2
@@ -185,9 +189,9 @@ def _figures(
         return Figure(name, measure, *astuple(found))
 
     figures = [
-        share("unparsed", asked_contexts, unparsed, np.ones(len(asked))),
-        share("low mass", read_contexts, low_mass, np.ones(len(read))),
-        Figure(name, "mass", *mean_over_contexts(masses, read_contexts)),
+        share("unparsed", asked_contexts, unparsed, np.ones(len(unparsed))),
+        share("low mass", read_contexts, low_mass, np.ones(len(low_mass))),
+        Figure(name, "mass", *mean_over_contexts(np.array(masses), read_contexts)),
         share("P(target)", contexts, wins.sum(axis=(1, 2)), parsed_pairs),
         share("inconsistent", contexts, differ[numbers], parsed[numbers]),
         share("P(longer)", contexts, preferred, decided),

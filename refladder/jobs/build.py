@@ -69,9 +69,8 @@ class BuildReport:
     @property
     def complete(self) -> bool:
         """Return whether every rung was written, and the certificate is not refused."""
-        return not self.failures and (
-            self.certificate is None or self.certificate.verdict != REFUSE
-        )
+        refused = self.certificate is not None and self.certificate.verdict == REFUSE
+        return not self.failures and not refused
 
     def summary(self, spec: BuildSpec) -> dict[str, object]:
         """Return the counts as JSON values."""
@@ -118,10 +117,11 @@ class BuildReport:
 
     def places(self) -> list[str]:
         """Return the first failed rungs, with their reasons."""
-        return [
-            f"{each.context_id} {each.dimension} rung {each.level}: {each.reasons[-1]}"
-            for each in self.failures[:10]
-        ]
+        places = []
+        for each in self.failures[:10]:
+            rung = f"{each.context_id} {each.dimension} rung {each.level}"
+            places.append(f"{rung}: {each.reasons[-1]}")
+        return places
 
 
 def spec_of(
@@ -166,10 +166,13 @@ def spec_of(
         "human": None if human is None else read_human_rungs(str(human)),
         "shared": shared is not None,
     }
-    spec = chosen(BuildSpec, {**given, **described, **of_set})
+    asked = {**given, **described, **of_set}
+    spec = chosen(BuildSpec, asked)
     if shared is not None:
         spec = replace(spec, contexts=draw_anchors(contexts, shared, spec.sampling))
-    return replace(spec, writer=_chosen_writer(spec, events, own=data.is_table()))
+    if data.is_table():
+        _check_writer(spec, asked["writer"], events)
+    return spec
 
 
 def _writer_of(folder: Path) -> tuple[str | None, Mapping[str, object]]:
@@ -186,21 +189,20 @@ def _writer_of(folder: Path) -> tuple[str | None, Mapping[str, object]]:
     return options["writer"], given
 
 
-def _chosen_writer(spec: BuildSpec, events: Events, *, own: bool) -> str | Backend:
-    """Return the writer; a table of the user's own needs a name, and a notice says what the built-in one is."""
+def _check_writer(spec: BuildSpec, named: str | Backend | None, events: Events) -> None:
+    """Check that the writer of a user's own table is named, and say what the built-in one is."""
     new = new_contexts(spec)
     unnamed = spec.shared and any(each.task == DOCUMENT and not each.text for each in new)
     by_people = sum(map(len, (spec.human or {}).values()))
-    needed = own and (unnamed or by_people < len(new) * len(spec.dimensions) * spec.rungs)
-    if needed and spec.writer is None:
+    needed = unnamed or by_people < len(new) * len(spec.dimensions) * spec.rungs
+    if needed and named is None:
         raise UsageError(
             f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
             f"every rung as a text with {option('human')} TABLE; or build nothing, and score with a general set, "
             "such as `refladder score TABLE --ladders general/reply-2`"
         )
-    if needed and spec.writer == "builtin":
+    if needed and named == "builtin":
         events.notice(STOCK, once=True)
-    return "builtin" if spec.writer is None else spec.writer
 
 
 def new_contexts(spec: BuildSpec) -> Sequence[Context]:
@@ -272,9 +274,7 @@ def run(spec: BuildSpec, session: Session, events: Events) -> BuildReport:
 
 
 def _writer(spec: BuildSpec, session: Session) -> Backend:
-    return session.open(
-        "builtin" if spec.writer is None else spec.writer, spec.writer_options, "--writer-option"
-    )
+    return session.open(spec.writer, spec.writer_options, "--writer-option")
 
 
 def _written(

@@ -101,7 +101,7 @@ def _looks(
     whole, none = _digest((*asked, labels)), _digest(asked)
     here = table.by, table.label, scale_of(pool.signature)
     number, others = promise.look, []
-    for look in earlier.looks if earlier is not None else ():
+    for look in () if earlier is None else earlier.looks:
         if (look.column, look.label, scale_of(look.signature)) != here:
             others.append(look)
         elif look.digest in {whole, none}:
@@ -211,14 +211,13 @@ def calibrate(
         everything = np.ones(len(pool.scores), np.bool_)
         rate, powered, more = good_shares(pool, good, sample.inside, everything, pool.scores)
         notes += more
-    naive = promise.naive(sums)
     result = Calibration(
         threshold=record,
         promise=promise,
         spent=spent,
         steps=steps,
         chosen=None,
-        naive=naive if naive >= 0 else None,
+        naive=promise.naive(sums),
         lowest=None,
         labels_needed=None,
         units_needed=None,
@@ -401,11 +400,10 @@ def _surface(pool: Pool, sample: Sample, promise: Promise) -> Surface | None:
     if not pool.texts or len(np.unique(pool.contexts)) < _TWO:
         return None
     reached = _reached(pool)
-    labelled = [
-        (texts.context, texts.output)
-        for texts, used in zip(pool.texts, sample.inside, strict=True)
-        if used
-    ]
+    labelled = []
+    for texts, used in zip(pool.texts, sample.inside, strict=True):
+        if used:
+            labelled.append((texts.context, texts.output))
     others = [(texts.context, texts.output) for texts in pool.sample if reached[texts.position]]
     values = measured(labelled + sorted(others))
     of_labelled, of_others = values[: len(labelled)], values[len(labelled) :]
@@ -450,11 +448,9 @@ def _notes(
             "by one; the promise does not hold if contexts were drawn, with several rows each"
         )
     elif contexts < len(good) and not strict:
-        worth = (
-            f"and count as {effective:.0f} that were drawn one by one"
-            if effective
-            else "which are too few"
-        )
+        worth = "which are too few"
+        if effective:
+            worth = f"and count as {effective:.0f} that were drawn one by one"
         notes.append(
             f"the {len(good):,} labels are of {plural(contexts, 'context')}, {worth}; the test is approximate, and "
             f"needs {LEAST_UNITS} contexts above a cut-off. A kind of context rarer than 1 in {contexts:,} that fools the "

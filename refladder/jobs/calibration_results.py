@@ -191,9 +191,8 @@ def _sentences(result: Calibration) -> Iterator[str]:
 def _strict_advice(result: Calibration) -> str:
     """Return what a strict promise needs at least."""
     promise, strict = result.promise, option("strict")
-    now, error = (
-        1 - walk_certainty(promise.certainty(look)) for look in (promise.look, result.next_look)
-    )
+    now = 1 - walk_certainty(promise.certainty(promise.look))
+    error = 1 - walk_certainty(promise.certainty(result.next_look))
     most = now ** (1 / result.units)
     contexts = math.ceil(math.log(error) / math.log(promise.share))
     return (

@@ -357,12 +357,14 @@ def _sharing(ladders: LadderSet, judgments: Sequence[Judgment], *, few: bool) ->
     if few:
         limit, passes = trust.LEAST_OF_FEW, not share < trust.LEAST_OF_FEW
     verdict = trust.PASS if passes else trust.REFUSE
-    anchors = [
-        OfAnchor(anchor=name, in_order=int(rising.sum()), of=int(deciding.sum()))
-        for name, rising, deciding in zip(ladders.anchors, in_order, decided, strict=True)
-    ]
+    if number == 1:
+        verdict = trust.UNTESTED
+    anchors = []
+    for name, rising, deciding in zip(ladders.anchors, in_order, decided, strict=True):
+        counts = {"in_order": int(rising.sum()), "of": int(deciding.sum())}
+        anchors.append(OfAnchor(anchor=name, **counts))
     return Sharing(
-        verdict=trust.UNTESTED if number == 1 else verdict,
+        verdict=verdict,
         share=known(share),
         low=known(low),
         high=known(high),
@@ -416,13 +418,14 @@ def _ladder_rows(
 def _without_copies(verdicts: Sequence[str], ladder: Ladder) -> list[str]:
     """Return the verdicts, with `rewrite` for the copy of a lower rung, whatever the judge prefers."""
     settled: dict[int, str] = {}
-    checked = []
-    for verdict, rung in zip(verdicts, ladder.rungs, strict=True):
-        judged_out = verdict in {trust.REWRITE, trust.DROP}
-        copy = not judged_out and same_text(rung.text, settled) is not None
-        checked.append(trust.REWRITE if copy else verdict)
-        if checked[-1] not in {trust.REWRITE, trust.DROP}:
+    checked = list(verdicts)
+    for place, (verdict, rung) in enumerate(zip(verdicts, ladder.rungs, strict=True)):
+        if verdict in {trust.REWRITE, trust.DROP}:
+            continue
+        if same_text(rung.text, settled) is None:
             settled[rung.level] = rung.text
+        else:
+            checked[place] = trust.REWRITE
     return checked
 
 
@@ -433,8 +436,8 @@ def _surface_of(ladders: LadderSet, dimension: str) -> dict[str, float]:
     of_dimension = [each for (_, name), each in ladders.ladders.items() if name == dimension]
     measures = {"length_deviation": length_deviation(np.stack([*map(lengths_of, of_dimension)]))}
     if len(of_dimension) > 1:
-        texts = [rung.text for ladder in of_dimension for rung in ladder.rungs]
-        counts = np.array(list(map(surface_counts, texts)), dtype=np.float64)
+        rungs = itertools.chain.from_iterable(ladder.rungs for ladder in of_dimension)
+        counts = np.array([surface_counts(rung.text) for rung in rungs], dtype=np.float64)
         by_ladder = counts.reshape(len(of_dimension), ladders.rungs, -1)
         measures["surface_accuracy"] = surface_accuracy(by_ladder)
     return measures
@@ -453,7 +456,9 @@ def _adjacent(w: FloatArray) -> tuple[int, int]:
 
 def _summed(kind: Callable[..., T], rows: Sequence[OfLadder], **others: object) -> T:
     """Make a record of what `rows` say together, as sums and means, and of the fields that only its kind has."""
-    verdicts = Counter(verdict for row in rows for verdict in row.rungs)
+    verdicts: Counter[str] = Counter()
+    for row in rows:
+        verdicts.update(row.rungs)
     of_rungs = {verdict: verdicts[verdict] for verdict in trust.SEVERITY}
     if not of_rungs[trust.UNTESTED]:
         del of_rungs[trust.UNTESTED]

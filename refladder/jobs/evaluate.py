@@ -509,9 +509,10 @@ def agreement(
     shown = {BEST, protocol.reference or BEST}
     if protocol.baselines == "all":
         shown.update(MEASURES)
-    baselines = [
-        method for method in methods if method.baseline and {*method.scores.values()} - {None}
-    ]
+    baselines = []
+    for method in methods:
+        if method.baseline and any(score is not None for score in method.scores.values()):
+            baselines.append(method)
     compared = [*methods, *surface_methods(benchmark, dimensions, shown, baselines)]
     asked = best_name(baselines) if protocol.reference == BEST else protocol.reference
     reference = next((method for method in compared if method.name == asked), None)

@@ -74,20 +74,20 @@ class Evaluation(Shown):
         `skipped`, `unscored`, `calls`, `tokens` (of prompts) and `seconds`. What is not known is None. The last three
         are those of the whole method in this run, on each of its rows; a method that was not run has None.
         """
-        costs = {
-            run.name: {"calls": run.calls, "tokens": run.spent.sent, "seconds": run.seconds}
-            for run in self.runs
-        }
-        return [
-            {key: getattr(row, key) for key in _RECORD}
-            | costs.get(row.method, dict.fromkeys(_COSTS))
-            for row in self.rows
-        ]
+        costs = {}
+        for run in self.runs:
+            costs[run.name] = run.calls, run.spent.sent, run.seconds
+        records = []
+        for row in self.rows:
+            record = {key: getattr(row, key) for key in _RECORD}
+            of_method = costs.get(row.method, (None, None, None))
+            records.append(record | dict(zip(_COSTS, of_method, strict=True)))
+        return records
 
     @property
     def checks(self) -> tuple[JudgeCheck, ...]:
         """Return whether the judge distinguishes the best rung from the worst, by dimension; none if it was not asked."""
-        return tuple(check for run in self.runs for check in run.checks)
+        return tuple(itertools.chain.from_iterable(run.checks for run in self.runs))
 
     @property
     def complete(self) -> bool:
@@ -103,7 +103,7 @@ class Evaluations(Shown, tuple[Evaluation, ...]):
     @property
     def rows(self) -> tuple[Agreement, ...]:
         """Return the rows of all."""
-        return tuple(row for evaluation in self for row in evaluation.rows)
+        return tuple(itertools.chain.from_iterable(evaluation.rows for evaluation in self))
 
     @property
     def complete(self) -> bool:
@@ -117,7 +117,7 @@ class Evaluations(Shown, tuple[Evaluation, ...]):
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records of all, see `Evaluation.records`."""
-        return [record for evaluation in self for record in evaluation.records()]
+        return list(itertools.chain.from_iterable(map(Evaluation.records, self)))
 
 
 def write_evaluation(folder: Path, evaluation: Evaluation, others: Sequence[Method] = ()) -> None:

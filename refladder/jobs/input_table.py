@@ -54,11 +54,7 @@ def check_input(
     source = tables.source
     if read_once(source):
         return None
-    known = (
-        None
-        if ladders is None or ladders.serves_any_context or not needs_ladders
-        else ladders.context_ids
-    )
+    known = _with_ladder(ladders) if needs_ladders else ()
     count = judged = alone = 0
     without = Counter[str]()
     with closing(read_rows(source, tables.given)) as rows:
@@ -73,9 +69,9 @@ def check_input(
             if item.output is not None:
                 judged += 1
                 alone += not item.output.context_id
-                if known is not None and item.output.context_id not in known:
+                if known and item.output.context_id not in known:
                     without[item.output.context_id] += 1
-    if ladders is not None and known and without:
+    if ladders is not None and without:
         none = _no_ladder(without, ladders, known)
         if without.total() == judged:
             raise UsageError(
@@ -93,6 +89,13 @@ def check_input(
             warns=True,
         )
     return count
+
+
+def _with_ladder(ladders: LadderSet | None) -> Collection[str]:
+    """Return the contexts with ladders, one of which each row needs; none where any context will do."""
+    if ladders is None or ladders.serves_any_context:
+        return ()
+    return ladders.context_ids
 
 
 def _check_free(source: str, rows: Rows, added: Collection[str]) -> None:

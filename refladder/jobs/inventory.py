@@ -42,10 +42,8 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
             size = f"{plural(len(opened.ladders), 'ladder')} of {opened.rungs} rungs"
             described[name] = f"{size}{_whose(opened)}, {' or '.join(opened.tasks)}: {dimensions}"
     elif kind == "prompts":
-        described = {
-            f"{template.task}/{template.role}": f"digest {template.digest}"
-            for template in list_templates(prompts)
-        }
+        for template in list_templates(prompts):
+            described[f"{template.task}/{template.role}"] = f"digest {template.digest}"
     else:
         named = {"benchmarks": BENCHMARKS, "backends": BACKENDS, "methods": METHODS, "rules": RULES}
         described = registry.describe(kind.removesuffix("s"), named[kind])

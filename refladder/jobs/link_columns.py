@@ -69,6 +69,10 @@ def link_columns(
     slope, shift = column_maps.line_of(one, other)
     errors = {f"{name}_error": float(np.mean(each)) for name, each in residuals.items()}
     cuts = np.quantile(other, np.arange(1, 10) / 10, method="higher") if at is None else [at]
+    decisions = []
+    for cut in cuts:
+        changes = column_maps.changes_at(cut, one, other, values[best])
+        decisions.append(Decisions(at=float(cut), **changes._asdict()))
     record = Link(
         from_signature=from_signature,
         to_signature=to_signature,
@@ -87,13 +91,7 @@ def link_columns(
                 contexts=len(set(units.tolist())),
                 map=best,
                 error=errors[f"{best}_error"],
-                decisions=tuple(
-                    Decisions(
-                        at=float(cut),
-                        **column_maps.changes_at(cut, one, other, values[best])._asdict(),
-                    )
-                    for cut in cuts
-                ),
+                decisions=tuple(decisions),
                 **errors,
             ),
         ),
@@ -112,7 +110,10 @@ def _shared_id(first: str, second: str) -> str:
         rows = read_rows(table)
         columns.append({*(rows.columns() or ()), *mapped})
         rows.close()
-    return next((name for name in ("output_id", "id") if all(name in each for each in columns)), "")
+    for name in ("output_id", "id"):
+        if name in columns[0] and name in columns[1]:
+            return name
+    return ""
 
 
 def _read(table: str, column: str, id_column: str) -> tuple[dict[tuple[str, str], _Scored], str]:

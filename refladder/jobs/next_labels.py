@@ -86,11 +86,12 @@ class LabelPlan(Shown):
         """Return what the first look needs."""
         if not self.needed:
             return []
-        shares = [
-            f"about {each.none_bad:,} labels for a cut-off that keeps {each.kept:.0%} of the rows ({each.one_bad:,} if one "
-            "label above it is bad)"
-            for each in self.needed
-        ]
+        shares = []
+        for each in self.needed:
+            shares.append(
+                f"about {each.none_bad:,} labels for a cut-off that keeps {each.kept:.0%} of the rows ({each.one_bad:,} "
+                "if one label above it is bad)"
+            )
         drawn = "different contexts" if self.unit == "context" else "rows"
         needs = f"The first look needs {', and '.join(shares)}, of {drawn} drawn at random."
         first, second = (1 - certainty(self.sure, look) for look in (1, 2))

@@ -150,9 +150,9 @@ def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
         )
         write = stack.enter_context(sink)
         progress = stack.enter_context(events.progress("pairing"))
-        _write_pairs(
-            texts(), pairs, _as_messages(write) if asked.conversational else write, report, progress
-        )
+        if asked.conversational:
+            write = _as_messages(write)
+        _write_pairs(texts(), pairs, write, report, progress)
     return report
 
 
@@ -310,13 +310,11 @@ def _write_pair(chosen: _Text, rejected: _Text, write: Write, report: PairReport
         chosen.name,
         rejected.name,
     )
+    signature = None
+    if scale_of(chosen.signature) == scale_of(rejected.signature):
+        signature = chosen.signature
+    numbers = (chosen.score, rejected.score, signature)
     write(
         Row(chosen.where, dict(zip(TEXTS, values, strict=True))),
-        {
-            "score_chosen": chosen.score,
-            "score_rejected": rejected.score,
-            "signature": chosen.signature
-            if scale_of(chosen.signature) == scale_of(rejected.signature)
-            else None,
-        },
+        dict(zip(NUMBERS, numbers, strict=True)),
     )

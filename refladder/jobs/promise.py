@@ -109,7 +109,7 @@ class Promise:
     @property
     def shares(self) -> dict[str, float | None]:
         """Return the share under the name of its kind, and None under each other, as files have it."""
-        return {kind: self.share if kind == self.kind else None for kind in KINDS}
+        return {**dict.fromkeys(KINDS), self.kind: self.share}
 
     @property
     def look_values(self) -> list[float | None]:
@@ -143,12 +143,13 @@ class Promise:
             keeps_all(worth.rows, worth.bad, self.share, sure, worth.allow)
         )
 
-    def naive(self, sums: UnitSums) -> int:
-        """Return the candidate whose labels reach the share, ignoring chance; -1 if none does."""
+    def naive(self, sums: UnitSums) -> int | None:
+        """Return the candidate whose labels reach the share, ignoring chance; None if none does."""
         if self.terms.keeps_most:
-            return int(naive_candidate(sums.rows, sums.bad, self.share))
+            candidate = int(naive_candidate(sums.rows, sums.bad, self.share))
+            return candidate if candidate >= 0 else None
         reached = np.flatnonzero(sums.bad >= self.share * sums.rows - 1e-9)
-        return int(reached[0]) if sums.rows.any() else -1
+        return int(reached[0]) if sums.rows.any() else None
 
     def could_pass(self, units: IntArray) -> bool:
         """Return whether labels of these units, shape (labels,), could make the promise if they were the best ones.

@@ -224,12 +224,11 @@ def _superseded(repository: str, manifest: Manifest, head: hub.Head) -> list[str
     before = {shard.path for shard in head.shards}
     now = {shard.path for shard in manifest.files}
     for config in sorted({shard.config for shard in manifest.files}):
-        foreign = sorted(
-            path for path in head.paths - before - now if path.startswith(f"data/{config}/")
-        )
-        if foreign:
+        for path in sorted(head.paths - before - now):
+            if not path.startswith(f"data/{config}/"):
+                continue
             raise UsageError(
-                f"{repository}: {foreign[0]} is not a file of refladder and would be read as part of the config "
+                f"{repository}: {path} is not a file of refladder and would be read as part of the config "
                 f"{config!r}; move it on the Hub, or publish to another repository"
             )
     return sorted((before - now) & head.paths)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import UsageError, option, plural
+from refladder.errors import UsageError, agreeing, option, plural
 from refladder.files.certificate import json_of, sealed
 from refladder.files.jsonl import to_json, to_line
 from refladder.files.ladder_sets import Checks, certificate_of, new_digest, open_parts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from refladder.files.certificate import Certificate
     from refladder.files.release import Parts
-    from refladder.records import Context, Progress, Recipe
+    from refladder.records import Context, LadderFailure, Progress, Recipe
     from refladder.settings import Publishing
 
 # Prefix of the fingerprint of the writer whose ladders are a baseline.
@@ -107,14 +107,17 @@ class _Tally:
     @property
     def spans(self) -> list[tuple[int, float, int]]:
         """Return the shortest, median and longest text of each level, in characters."""
-        return [
-            (min(values), median(values), max(values)) for _, values in sorted(self.lengths.items())
-        ]
+        spans = []
+        for _, values in sorted(self.lengths.items()):
+            spans.append((min(values), median(values), max(values)))
+        return spans
 
 
 def _as_released(parts: Parts) -> Parts:
     """Leave out what a set that is not shared says of itself: a release has these keys for shared sets only."""
-    return parts if parts.shared is None or parts.shared.shared else replace(parts, shared=None)
+    if parts.shared is None or parts.shared.shared:
+        return parts
+    return replace(parts, shared=None)
 
 
 def stage(folder: Path, asked: Publishing, progress: Progress | None) -> Release:
@@ -143,11 +146,7 @@ def stage(folder: Path, asked: Publishing, progress: Progress | None) -> Release
     tally = _Tally(parts, contexts)
     rows = write_shards(folder, "ladders", tally.rows(progress))
     _check_writer(ladders, tally.recipes, baseline=asked.baseline)
-    failed = (
-        replace(each, reasons=tuple(map(without_paths, each.reasons)), recipe=_public(each.recipe))
-        for each in parts.failures
-    )
-    failures = write_shards(folder, "failures", failed)
+    failures = write_shards(folder, "failures", map(_public_failure, parts.failures))
     certificate = certificate_of(ladders, parts, tally.checks.digest)
     checks = []
     if certificate is not None:
@@ -174,7 +173,7 @@ def stage(folder: Path, asked: Publishing, progress: Progress | None) -> Release
         )
     for before in manifest.earlier[-1:]:
         added = manifest.ladders - before.ladders
-        was = "was" if added == 1 else "were"
+        was = agreeing(added, "was", "were")
         notices.append(
             f"{plural(added, 'ladder')} {was} added to the {before.ladders:,} of revision {before.digest}"
         )
@@ -205,10 +204,16 @@ def _check_writer(ladders: str, recipes: Iterable[Recipe], *, baseline: bool) ->
 
 def public_certificate(certificate: Certificate, ladders: str) -> Certificate:
     """Return a certificate without paths of this machine, for the ladders as they are published."""
-    return sealed(
-        replace(certificate, ladders=ladders),
-        lambda leaf: without_paths(leaf) if isinstance(leaf, str) else leaf,
-    )
+    return sealed(replace(certificate, ladders=ladders), _public_leaf)
+
+
+def _public_leaf(leaf: object) -> object:
+    return without_paths(leaf) if isinstance(leaf, str) else leaf
+
+
+def _public_failure(failure: LadderFailure) -> LadderFailure:
+    reasons = tuple(map(without_paths, failure.reasons))
+    return replace(failure, reasons=reasons, recipe=_public(failure.recipe))
 
 
 def certificate_checks(certificate: Certificate) -> list[Check]:
@@ -226,15 +231,15 @@ def certificate_checks(certificate: Certificate) -> list[Check]:
 
 def _check(name: str, part: Mapping[str, Any], *details: str) -> Check:
     """Return the row of a part of a certificate; its texts and numbers are its details."""
-    shown = {
-        key: f"{value:.4g}" if isinstance(value, float) else value
-        for key, value in part.items()
-        if key not in _NOT_DETAILS and isinstance(value, str | int | float)
-    }
+    shown = list(details)
+    for key, value in part.items():
+        if key not in _NOT_DETAILS and isinstance(value, str | int | float):
+            rounded = f"{value:.4g}" if isinstance(value, float) else value
+            shown.append(f"{key} {rounded}")
     return Check(
         context_id=part.get("context_id", ""),
         name=name,
         verdict=part["verdict"],
-        details=", ".join([*details, *(f"{key} {value}" for key, value in shown.items())]),
+        details=", ".join(shown),
         json=to_json(part).decode("utf-8", "backslashreplace"),
     )

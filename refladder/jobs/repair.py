@@ -138,10 +138,8 @@ class Repair:
             fixed: dict[Key, dict[int, str]] = {}
             for key, levels in wanted.items():
                 if key[1] == dimension.name:
-                    rungs = current[key].rungs
-                    fixed[key] = {
-                        each.level: each.text for each in rungs if each.level not in levels
-                    }
+                    texts = {each.level: each.text for each in current[key].rungs}
+                    fixed[key] = {level: texts[level] for level in texts if level not in levels}
             if not fixed:
                 continue
             name = f"rewrite-{number}-{digest_of(dimension.name, size=4)}.journal.jsonl"

@@ -347,15 +347,17 @@ def write_settings(
     out = spec.tables.out
     if spec.config is None or out == STANDARD:
         return
-    found = {
+    found: dict[str, object] = {
         "signature": report.signature,
         "scales": report.scales,
         "judge_check": list(map(asdict, checks or ())) or None,
         "above_top": report.above_top,
         "below_bottom": report.below_bottom,
-        **({"rung_ratings": report.rung_ratings} if report.rung_ratings else {}),
-        **({"models": report.models} if report.models else {}),
     }
+    if report.rung_ratings:
+        found["rung_ratings"] = report.rung_ratings
+    if report.models:
+        found["models"] = report.models
     write_run(out, {**asdict(spec.config), **found})
 
 

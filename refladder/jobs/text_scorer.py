@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sized
 from typing import TYPE_CHECKING
 
@@ -160,14 +161,14 @@ class Scorer:
         ):
             if value is not None:
                 cells[name] = _for_each(name, value, len(texts))
-        rows = (
-            Row(f"text {number}", dict(zip(cells, values, strict=True)))
-            for number, values in enumerate(zip(*cells.values(), strict=True), start=1)
-        )
+        rows = []
+        for number, values in enumerate(zip(*cells.values(), strict=True), start=1):
+            rows.append(Row(f"text {number}", dict(zip(cells, values, strict=True))))
         mapped = Mapped(columns={}, alone=not self.needs_contexts)
         with JudgmentLog(None, self._scorer.run) as log:
             scored = self._scorer.score(list(items(rows, mapped, check_ids=False)), log)
-        return [score for row in scored for score in row if dimension in (None, score.dimension)]
+        every = itertools.chain.from_iterable(scored)
+        return [score for score in every if dimension in (None, score.dimension)]
 
     @checked
     def overall(self, scores: Sequence[Score]) -> list[float | None]:
@@ -184,7 +185,8 @@ class Scorer:
         """
         size = len(self.dimensions)
         rows = [scores[start : start + size] for start in range(0, len(scores), size)]
-        if any(tuple(score.dimension for score in row) != self.dimensions for row in rows):
+        given = tuple(score.dimension for score in scores)
+        if given != self.dimensions * len(rows):
             raise UsageError(
                 f"the overall score needs the scores of {', '.join(self.dimensions)} for each text"
             )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Context
+    from refladder.settings import Given
 
 TABLE = "table"
 _TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
@@ -61,14 +62,26 @@ def one_each(
     values = list(given) if isinstance(given, list | tuple) else [given] * (given is not None)
     number = len(values)
     if number not in {0, count} and not (one_for_all and number == 1):
-        each = (
-            ", or one for each in the same order" if one_for_all else " for each, in the same order"
-        )
+        each = " for each, in the same order"
+        if one_for_all:
+            each = ", or one for each in the same order"
+        if count == 1:
+            each = ""
         raise UsageError(
-            f"{plural(number, what)} for {plural(count, 'benchmark')}; give {option(name)} once"
-            f"{each if count != 1 else ''}"
+            f"{plural(number, what)} for {plural(count, 'benchmark')}; give {option(name)} once{each}"
         )
     return values * (count // number) if values else [None] * count
+
+
+def data_of(given: Given, named: Sequence[Any]) -> list[Data]:
+    """Return the data of a call: each benchmark or table that is `named`, with the arguments about it."""
+    about = {name: given[name] for name in ("task", "task_file", "columns", "options")}
+    one_alone(len(named), **about)
+    sources = one_each(given["source"], len(named), "source", name="source")
+    each = []
+    for data, source in zip(named, sources, strict=True):
+        each.append(Data(data, dimensions=tuple(given["dimensions"]), source=source, **about))
+    return each
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,15 +147,19 @@ class LabelledTable:
 
 def table_of(given: Mapping[str, Any], threshold: Threshold | None = None) -> LabelledTable:
     """Return the labelled table of a command or a call; scores and unit are those of a threshold, if there is one."""
-    good = given.get("good")
+    by, unit, good = given.get("by") or "", given.get("unit"), None
+    if threshold is not None:
+        by, unit = threshold.column, unit or threshold.unit
+    if given.get("good") is not None:
+        good = Good(given["good"])
     return LabelledTable(
         source=str(given.get("table") or ""),
         given=given.get("given"),
-        by=(given["by"] or "") if threshold is None else threshold.column,
+        by=by,
         label=given.get("label"),
-        good=None if good is None else Good(good),
+        good=good,
         labels=given.get("labels") or (),
-        unit=given.get("unit") or (threshold.unit if threshold else None),
+        unit=unit,
         columns=given.get("columns") or {},
     )
 
@@ -482,7 +486,9 @@ class _Reader:
         if type(text) is not str:
             return None
         context = row.fields.get("context")
-        texts = Texts(position, context if type(context) is str else "", text)
+        if type(context) is not str:
+            context = ""
+        texts = Texts(position, context, text)
         heapq.heappush(self.sample, (self._place(row), texts))
         if len(self.sample) > SAMPLED:
             heapq.heappop(self.sample)
@@ -565,7 +571,8 @@ def filled_cells(row: Row, *names: str) -> list[str]:
 
 def _digests(row: Row, key: tuple[str, ...]) -> tuple[str, ...]:
     """Return digests by which a labelled row is recognised: of its key and ids, and of its text with its context."""
-    digests = [_digest(key), *[_digest((name,)) for name in filled_cells(row, *_NAMES)]]
+    digests = [_digest(key)]
+    digests += [_digest((name,)) for name in filled_cells(row, *_NAMES)]
     text = row.fields.get("output")
     if type(text) is str and text:
         contexts = filled_cells(row, "context", "context_id") or [""]

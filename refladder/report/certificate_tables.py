@@ -7,9 +7,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from refladder.errors import plural
+from refladder.files.certificate import json_of
 from refladder.records import Link, LinkedColumn
 from refladder.report.rendering import DASH, PlainTable, number, table_of, with_interval
-from refladder.report.results import ShownRecord
+from refladder.report.results import ShownDict, ShownRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,6 +107,12 @@ def certificate_tables(certificate: Certificate) -> list[PlainTable]:
         table_of("steps from level to level", steps, legend),
         table_of("dimensions", counted, _SETS),
     ]
+
+
+def shown_certificate(certificate: Certificate) -> ShownDict:
+    """Return a certificate as JSON values that are shown as its lines and tables."""
+    tables, lines = certificate_tables(certificate), certificate_lines(certificate)
+    return ShownDict(json_of(certificate), tables, lines)
 
 
 def certificate_lines(certificate: Certificate) -> list[str]:
