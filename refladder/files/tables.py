@@ -79,6 +79,11 @@ class Row:
     raw: str | None = None
     number: int = 0
 
+    @property
+    def signature(self) -> Any:
+        """Return the signature of its scores; None if it has none."""
+        return self.fields.get("signature") or None
+
 
 class CsvStyle(NamedTuple):
     """How a CSV file is written: the delimiter, the end of a line, and the byte order mark or nothing."""

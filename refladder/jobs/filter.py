@@ -238,9 +238,7 @@ class _Thresholds:
         if self._linker is not None:
             known = self._linked(row, known, self._linker)
         elif self._promise is not None:
-            self.revised |= check_signature(
-                row.fields.get("signature") or None, self._promise.signature, row.where
-            )
+            self.revised |= check_signature(row.signature, self._promise.signature, row.where)
         else:
             self._check_scale(row)
         return all(holds(known[column], bound) for column, holds, bound in self._tests)
@@ -276,7 +274,7 @@ class _Thresholds:
             self.revised |= check_signature(
                 linker.target_signature, self._promise.signature, "the link"
             )
-        if not linker.maps(row.fields.get("signature") or None, row.where):
+        if not linker.maps(row.signature, row.where):
             return known
         uncertain = False
         mapped = {}

@@ -95,7 +95,7 @@ def _placed(
         number = number_in(row, column)
         if number is None or linker is None:
             return number
-        if not linker.maps(row.fields.get("signature") or None, row.where):
+        if not linker.maps(row.signature, row.where):
             return number
         if linker.linked is not None and not linker.has(column):
             # A link of one column has no place for the other.

@@ -387,7 +387,7 @@ class _Reader:
         if score is None:
             self.unscored += 1
             return False
-        signature = row.fields.get("signature") or None
+        signature = row.signature
         if self.first is None:
             self.first, self.signature = row.where, signature
         elif not same_scale(signature, self.signature):

@@ -64,7 +64,7 @@ def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:
     seen: list[tuple[object, str]] = []
 
     def check(row: Row) -> None:
-        signature = row.fields.get("signature") or None
+        signature = row.signature
         if not seen:
             seen.append((signature, row.where))
         first, where = seen[0]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from refladder.arrays import known_numbers
 from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.loaders.scored_tables import OVERALL
@@ -148,7 +149,7 @@ class Columns:
         values = [[score.value for score in scores] for scores in rows]
         numbers = np.array(values, dtype=np.float64).reshape(-1, len(self._names))
         combined = overall(numbers, self._bounds, self._weights)
-        return [None if math.isnan(value) else value for value in combined.tolist()]
+        return known_numbers(combined)
 
     def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, float | str | None]]:
         """Return the columns of each row, in the order of `added_columns`."""

@@ -27,7 +27,7 @@ from refladder.statistics.correlation import (
     partial_correlate_rows,
     row_kinds,
 )
-from refladder.statistics.intervals import jackknife_interval, leave_out
+from refladder.statistics.intervals import CONFIDENCE, jackknife_interval, leave_out
 from refladder.statistics.levels import Correlation, average_over_contexts, correlate_level
 from refladder.typed import checked
 
@@ -93,7 +93,7 @@ class Agreement:
     unscored: int
     signature: str
     constant: str = "skip"
-    confidence: float = 0.95
+    confidence: float = CONFIDENCE
     reference: str | None = None
     p_value: float | None = None
     p_adjusted: float | None = None
@@ -199,7 +199,6 @@ def evaluate_method(
     constant: str = "skip",
     resamples: int = 1000,
     seed: int = 0,
-    confidence: float = 0.95,
     control: Mapping[str, float] | None = None,
     reference: tuple[str, Mapping[tuple[str, str], float | None]] | None = None,
 ) -> list[Agreement]:
@@ -218,7 +217,6 @@ def evaluate_method(
         resamples: number of permutations of the test, at least 1; up to MOST_EXACT contexts have all permutations.
         seed: seed of the permutations, which all dimensions, levels and methods share; the names of the contexts are
             added to it.
-        confidence: confidence of the intervals, between 0 and 1.
         control: output id to the length of the output (captions call it so); adds rows of statistic
             `partial_spearman` within contexts, which always skip constant contexts.
         reference: name and scores of the method to test against; fills `difference`, `common` and `p_value`.
@@ -260,7 +258,7 @@ def evaluate_method(
         figure: _Figure, dimension: str, level: str, statistic: str, unscored: int
     ) -> Agreement:
         low, high = jackknife_interval(
-            figure.correlation.value, figure.left_out, figure.correlation.contexts, confidence
+            figure.correlation.value, figure.left_out, figure.correlation.contexts
         )
         return Agreement(
             method=method,
@@ -277,7 +275,6 @@ def evaluate_method(
             unscored=unscored,
             signature=signature,
             constant="skip" if statistic == PARTIAL else constant,
-            confidence=confidence,
             reference=None if reference is None or statistic == PARTIAL else reference[0],
             p_value=known(permutation_p_value(figure.difference, figure.permuted)),
             difference=known(figure.difference),

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import stdtrit
 
-from refladder.errors import UsageError
-
 if TYPE_CHECKING:
     from refladder.arrays import FloatArray
 
+# The share of such intervals that hold the population value.
+CONFIDENCE = 0.95
 _MOST_GROUPS = 1000
 
 
@@ -29,10 +29,8 @@ def leave_out(contexts: int) -> FloatArray:
     )
 
 
-def jackknife_interval(
-    value: float, left_out: FloatArray, contexts: int, confidence: float = 0.95
-) -> tuple[float, float]:
-    """Compute the interval of a correlation, or a mean of correlations, from its values without each context.
+def jackknife_interval(value: float, left_out: FloatArray, contexts: int) -> tuple[float, float]:
+    """Compute the 95 % interval of a correlation, or a mean of correlations, from its values without each context.
 
     With k = min(contexts, groups), se^2 = (k - 1) / k * sum of (left_out - value)^2; the ends are
     tanh(atanh(value) +- t(k - 1) se / (1 - value^2)).
@@ -44,24 +42,18 @@ def jackknife_interval(
         left_out: shape (groups,), the correlation without each group of contexts, NaN where undefined. A
             context that is not used does not change the value.
         contexts: number of contexts that are used.
-        confidence: between 0 and 1.
 
     Returns:
         The low and the high end, between -1 and 1. NaN, NaN where the value or a value without a context is missing,
         for fewer than two contexts, and if leaving contexts out changes nothing: an interval without width would claim
         certainty.
-
-    Raises:
-        UsageError: confidence is not between 0 and 1.
     """
-    if not 0 < confidence < 1:
-        raise UsageError(f"confidence must be between 0 and 1; got {confidence}; 0.95 is usual")
     groups = min(contexts, len(left_out))
     differences = left_out - value
     # Smaller differences are rounding errors of sums over contexts. `not (... > ...)` holds for NaN too.
     if groups < 2 or abs(value) >= 1 or not np.abs(differences).max() > 1e-12:
         return np.nan, np.nan
     error = math.sqrt((groups - 1) / groups * float((differences**2).sum()))
-    distance = float(stdtrit(groups - 1, (1 + confidence) / 2)) * error / (1 - value**2)
+    distance = float(stdtrit(groups - 1, (1 + CONFIDENCE) / 2)) * error / (1 - value**2)
     middle = math.atanh(value)
     return math.tanh(middle - distance), math.tanh(middle + distance)

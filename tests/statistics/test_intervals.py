@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from refladder.errors import UsageError
 from refladder.statistics import intervals
 from refladder.statistics.bootstrap import resample
 from refladder.statistics.correlation import correlate_rows
@@ -50,12 +49,6 @@ def test_no_interval_without_spread_or_with_a_gap():
     assert none(0.4, 0.3, NAN, 0.5)
     assert none(NAN, NAN, NAN)
     assert none(0.4, NAN)
-
-
-def test_a_confidence_is_a_share():
-    message = "confidence must be between 0 and 1; got 95; 0.95 is usual"
-    with pytest.raises(UsageError, match=message):
-        jackknife_interval(0.1, np.array([0.0, 0.2]), 2, 95)
 
 
 def test_leaving_a_context_out_is_exact():

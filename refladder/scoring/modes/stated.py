@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from refladder.arrays import known_numbers
 from refladder.backends.dry_run import NOT_ASKED
 from refladder.backends.labels import EMPTY, UNPARSED
 from refladder.errors import UsageError, option, plural
@@ -347,7 +348,7 @@ def _judged(
             reading = LabelReading(
                 logprobs=logprobs, mass=None, cut=cut, exactness="sampled", note=note
             )
-            values = tuple(None if math.isnan(value) else value for value in of_rung.tolist())
+            values = tuple(known_numbers(of_rung))
         judgment = judgment_of(question, recipe, OUTCOMES, reading)
         judgments.append(replace(judgment, stated=values))
     return judgments
