@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from refladder.files.ladder_sets import LadderSet
     from refladder.records import Context
-    from refladder.settings import Given
 
 TABLE = "table"
 _TASK = "give task_file=PATH, or task=NAME with dimensions=[refladder.Dimension(...)]"
@@ -73,7 +72,7 @@ def one_each(
     return values * (count // number) if values else [None] * count
 
 
-def data_of(given: Given, named: Sequence[Any]) -> list[Data]:
+def data_of(given: Mapping[str, Any], named: Sequence[Any]) -> list[Data]:
     """Return the data of a call: each benchmark or table that is `named`, with the arguments about it."""
     about = {name: given[name] for name in ("task", "task_file", "columns", "options")}
     one_alone(len(named), **about)
