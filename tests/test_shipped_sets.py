@@ -12,8 +12,10 @@ import runpy
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 from doubles import Double
+from scipy.stats import spearmanr
 
 from refladder.backends import connect
 from refladder.files.ladder_sets import find_folder, load_ladders, published_names
@@ -356,3 +358,30 @@ def test_the_cards_say_where_the_placed_texts_are(name, criteria):
         bottom = sum(mean < 50 for (_, level), mean in means.items() if level == 1)
         assert len(means) == 48 * 5
         assert f"| {criterion} | {top} of 48 | {bottom} of 48 |" in card
+
+
+@pytest.mark.parametrize(
+    ("name", "criterion"),
+    [("grounded", "completeness"), ("summary-2", "coherence"), ("summary-2", "relevance")],
+)
+def test_the_cards_say_how_well_a_second_reader_agrees(name, criterion):
+    folder = find_folder(f"general/{name}")
+    kept = gzip.decompress((folder / "certificate.judgments.jsonl.gz").read_bytes())
+    first = {}
+    for judgment in map(json.loads, kept.splitlines()[1:]):
+        if judgment["dimension"] == criterion:
+            [first[judgment["subject"], judgment["against"]]] = judgment["stated"]
+    readings = Path(__file__).parents[1] / "bench" / "readings" / "certificates-again.jsonl"
+    pairs = []
+    for row in map(json.loads, readings.read_text("utf-8").splitlines()):
+        if (row["set"], row["dimension"]) == (f"general/{name}", criterion):
+            pairs.append((first[row["subject"], row["against"]], row["percent"]))
+    one, two = np.array(pairs).T
+    correlation = spearmanr(one, two).statistic
+    distance = np.sqrt(np.mean((one - two) ** 2))
+    same = np.sum((one > 50) == (two > 50))
+    line = (
+        f"{criterion}: correlation {correlation:.2f}, root mean square {distance:.0f} points, same side of 50 in "
+        f"{same} of {len(pairs)}"
+    )
+    assert line in (folder / "README.md").read_text("utf-8")

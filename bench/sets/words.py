@@ -20,7 +20,7 @@ def table_of(name: str) -> str:
     levels = range(1, ladders.rungs + 1)
     shown = " | ".join(f"words, level {level}" for level in levels)
     lines = [
-        f"| criterion | {shown} | greatest deviation | neighbours that a linear rule of 12 counts orders |",
+        f"| criterion | {shown} | greatest deviation | neighbouring rungs that a rule on 12 counts puts in order |",
         "|---|" + "--:|" * (ladders.rungs + 2),
     ]
     for dimension in ladders.dimensions:

@@ -62,7 +62,7 @@ def test_score_asks_the_check_and_the_rows(table, judge, exchanges, command, tmp
     dry = command(*score, *judge, "--dry-run")
     files = "\n  through files: 68 requests to write, but for those that the folder holds\n"
     assert files in dry.out
-    two = "the judge check is an exchange of files of its own, and the rows are the next: a first run takes two\n"
+    two = "the judge check is asked first; when it is answered, the same command asks about the rows\n"
     assert two in dry.err
     assert not (tmp_path / "answers").exists()
     out = tmp_path / "out.jsonl"
