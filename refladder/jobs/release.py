@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import UsageError, option, plural
+from refladder.errors import UsageError, agreeing, option, plural
 from refladder.files.certificate import json_of, sealed
 from refladder.files.jsonl import to_json, to_line
 from refladder.files.ladder_sets import Checks, certificate_of, new_digest, open_parts
@@ -174,7 +174,7 @@ def stage(folder: Path, asked: Publishing, progress: Progress | None) -> Release
         )
     for before in manifest.earlier[-1:]:
         added = manifest.ladders - before.ladders
-        was = "was" if added == 1 else "were"
+        was = agreeing(added, "was", "were")
         notices.append(
             f"{plural(added, 'ladder')} {was} added to the {before.ladders:,} of revision {before.digest}"
         )

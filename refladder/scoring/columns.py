@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
+from refladder.arrays import known_numbers
 from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.loaders.scored_tables import OVERALL
@@ -146,8 +147,7 @@ class Columns:
         """Return the weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
         values = [[score.value for score in scores] for scores in rows]
         numbers = np.array(values, dtype=np.float64).reshape(-1, len(self._names))
-        combined = overall(numbers, self._bounds, self._weights)
-        return [None if math.isnan(value) else value for value in combined.tolist()]
+        return known_numbers(overall(numbers, self._bounds, self._weights))
 
     def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, float | str | None]]:
         """Return the columns of each row, in the order of `added_columns`."""
