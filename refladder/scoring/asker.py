@@ -268,15 +268,14 @@ def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> 
     """
     yes, no = answers.index(YES), answers.index(NO)
     cut = any(reading.cut for reading in readings)
-    logprobs, mass, note = [], 1.0, None
+    logprobs, masses, note = [], [], None
     for reading in readings:
         if reading.logprobs is None:
             return replace(reading, cut=cut)
         logprobs.append(float(-np.logaddexp(0.0, reading.logprobs[no] - reading.logprobs[yes])))
-        if reading.mass is not None:
-            mass = min(mass, reading.mass)
+        masses.append(1.0 if reading.mass is None else reading.mass)
         note = note or reading.note
-    return LabelReading(logprobs=tuple(logprobs), mass=mass, note=note or None, cut=cut)
+    return LabelReading(logprobs=tuple(logprobs), mass=min(masses), note=note or None, cut=cut)
 
 
 def judgment_of(

@@ -148,8 +148,7 @@ class Columns:
         """Return the weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
         values = [[score.value for score in scores] for scores in rows]
         numbers = np.array(values, dtype=np.float64).reshape(-1, len(self._names))
-        combined = overall(numbers, self._bounds, self._weights)
-        return known_numbers(combined)
+        return known_numbers(overall(numbers, self._bounds, self._weights))
 
     def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, float | str | None]]:
         """Return the columns of each row, in the order of `added_columns`."""

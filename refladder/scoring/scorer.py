@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
+from refladder.arrays import known_numbers
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.records import Context, Run, Sampling, Score, digest_of
@@ -29,7 +30,6 @@ from refladder.scoring.score_report import ScoreReport
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.loaders.input_rows import Item
@@ -81,11 +81,6 @@ def batches(
         elif now - started > SLOW:
             size = max(size // 2, 1)
         started = now
-
-
-def _known(numbers: FloatArray) -> list[float | None]:
-    """Return the numbers, None for NaN."""
-    return [None if number != number else number for number in numbers.tolist()]  # noqa: PLR0124
 
 
 class Verdicts:
@@ -151,7 +146,7 @@ class Verdicts:
             without = self.report.no_grade.get(dimension.name)
             note = without and f"no grade: {without}"
             fields["mass"] = masses[:, number]
-            cells = zip(*map(_known, fields.values()), strict=True)
+            cells = zip(*map(known_numbers, fields.values()), strict=True)
             of_dimension = []
             for row, of_row in enumerate(cells):
                 score = Score(

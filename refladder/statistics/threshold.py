@@ -182,9 +182,9 @@ def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -
         return counts.cumsum(axis=1)[:, :-1].astype(np.float64)
 
     kept, wrong = kept_in_contexts(rows), kept_in_contexts(bad)
-    parts = np.stack([kept, wrong, kept > 0, kept * kept, kept * wrong, wrong * wrong])
-    sums = np.add.reduceat(parts, np.searchsorted(each, keys.min(axis=1)), axis=1)
-    return UnitSums(*sums.reshape(len(parts), *rows.shape[:-1], candidates))
+    starts, shape = np.searchsorted(each, keys.min(axis=1)), (*rows.shape[:-1], candidates)
+    parts = kept, wrong, (kept > 0) * 1.0, kept * kept, kept * wrong, wrong * wrong
+    return UnitSums(*(np.add.reduceat(part, starts).reshape(shape) for part in parts))
 
 
 class Allowance(NamedTuple):

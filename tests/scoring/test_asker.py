@@ -183,6 +183,21 @@ def test_written_answers_come_nearer_to_the_log_probabilities_with_their_number(
     assert errors[-1] < 1e-12
 
 
+def test_the_mass_of_yes_and_no_is_the_lowest_as_it_was_read_or_1_where_it_is_unknown():
+    """Rounded probabilities may add to a little more than 1 (`LARGEST_SUM`)."""
+
+    def mass_of(*masses):
+        def answer(number, labels):
+            uniform = tuple(math.log(1 / len(labels)) for _ in labels)
+            return LabelReading(logprobs=uniform, mass=masses[number])
+
+        (found,) = ask(Saying(answer), RUNG, role="compare-yesno")
+        return found.mass
+
+    assert mass_of(1.006, 1.004, 1.005) == 1.004
+    assert mass_of(1.006, None, 1.005) == 1.0
+
+
 def test_written_answers_need_a_sampling():
     with pytest.raises(UsageError, match="sampled answers need a sampling"):
         asker(Counting(), PAIRWISE, answers=1)

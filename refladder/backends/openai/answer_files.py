@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.openai.errors import LOG, NotYet, Refusal, at, error_text, rows_at, shown
-from refladder.errors import AnswersAwaitedError, DataError, plural
+from refladder.errors import AnswersAwaitedError, DataError, agreeing, plural
 from refladder.files.jsonl import atomic, open_bytes, read_bytes, write_json
 from refladder.files.locks import locked_folder
 from refladder.files.streams import lines_of
@@ -298,7 +298,7 @@ class AnswerFiles:
             again = f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}"
         places = (self._folder / f"answers-{number:04}.jsonl" for number in itertools.count(1))
         free = next(path for path in places if not path.exists())
-        wait = "request waits" if len(self._missing) == 1 else "requests wait"
+        wait = agreeing(len(self._missing), "request waits", "requests wait")
         raise AnswersAwaitedError(
             f"{len(self._missing):,} {wait} for an answer in {self._folder} ({names}; {len(fresh):,} new){again}; have "
             f"them answered, as by `vllm run-batch --model {self._model} -i {self._folder / _OPEN} -o {free}` or a "
