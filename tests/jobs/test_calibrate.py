@@ -180,6 +180,8 @@ def test_a_plan_and_the_labels_that_follow_it(command, fails, files, told, tmp_p
     done = command(f"calibrate {words} --precision 0.9 --plan --out {plan}")
     assert done.code == 0
     assert "a random sample of rows with clarity_score >=" in done.out
+    # The 60 labels were the first look.
+    assert done.out.startswith("What more labels can promise for the lowest cut-off, at look 2\n")
     with plan.open(newline="") as stream:
         drawn = list(csv.DictReader(stream))
     assert len(drawn) == 200
@@ -199,6 +201,9 @@ def test_a_plan_and_the_labels_that_follow_it(command, fails, files, told, tmp_p
     # no candidate is below the score that rows were drawn from, and labels below it are not used
     assert min(step["cutoff"] for step in found["candidates"]) == cut
     assert found["labels"] == 200 + sum(by_id[name]["clarity_score"] >= cut for name in used)
+    below = sum(by_id[name]["clarity_score"] < cut for name in used)
+    unused = f"{below} of 260 labels not used: the sample was drawn from rows with clarity_score >= {cut:.6g}"
+    assert unused in found["notes"]
     assert found["good_share"] is None  # these labels show nothing about all rows
     text = fails(2, f"calibrate {words} --labels {plan} --recall 0.9")
     assert (
