@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -475,6 +476,21 @@ def test_labels_that_are_too_few_for_any_cut_off_are_no_look(looks):
     # Another promise may have been chosen because of the labels.
     assert looks(11, out="other.json")[0] == 1
     assert looks(40, "--precision 0.7", out="other.json")[0] == 2
+
+
+def test_the_home_page_says_the_fewest_labels(told, write_jsonl):
+    page = Path(__file__).parents[2].joinpath("docs", "index.md").read_text("utf-8")
+    (fewest,) = re.findall(r"At least (\d+) of different contexts, all good and above", page)
+    best = sorted(scored(), key=lambda row: -row["clarity_score"])
+    refused = []
+    for labels in (int(fewest) - 1, int(fewest)):
+        ratings = [5] * labels + [None] * (len(best) - labels)
+        rows = [
+            {**row, "context_id": number, "rating": rating}
+            for number, (row, rating) in enumerate(zip(best, ratings, strict=True))
+        ]
+        refused.append(told(f"{write_jsonl(rows)} {PROMISE}")["refused"])
+    assert refused == [True, False]
 
 
 def test_a_strict_promise_needs_contexts_and_allows_for_one_that_is_wholly_bad(
