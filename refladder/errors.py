@@ -24,12 +24,13 @@ A message is one sentence: what is wrong and where, the rule, the value found, t
 
 from __future__ import annotations
 
-import difflib
 import re
 import traceback
 from contextlib import contextmanager
 from contextvars import ContextVar
+from difflib import SequenceMatcher, get_close_matches
 from enum import IntEnum
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
 # Largest number of names that a message lists.
 _SHOWN = 40
 
+# Zeros before a number.
+_ZEROS = re.compile(r"(?<!\d)0+(?=\d)")
 _OURS = Path(__file__).parent
 T = TypeVar("T")
 # The parameter of the current call for each option that messages name, without dashes.
@@ -126,11 +129,20 @@ def redacted(value: T) -> T:
 def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | None:
     """Find the name that is most like a name, if one is at least as similar as `cutoff` (0 to 1).
 
-    A name of equal letters in another order is most alike, and a name with this one as a part (`base_url` of `url`) least.
+    A name with other zeros before a number (`a01` of `a1`) is most alike, then one of equal letters in another order. Of
+    equally similar names it is that with the longest equal beginning. A name with this one as a part (`base_url` of
+    `url`) is least alike.
     """
     known = list(map(str, names))
-    turned = [each for each in known if sorted(each) == sorted(name)]
-    near = turned or difflib.get_close_matches(name, known, 1, cutoff)
+
+    def likeness(other: str) -> tuple[float, int]:
+        start = takewhile(lambda pair: pair[0] == pair[1], zip(name, other, strict=False))
+        return SequenceMatcher(None, other, name).ratio(), len(list(start))
+
+    near = [each for each in known if _ZEROS.sub("", each) == _ZEROS.sub("", name)]
+    near = near or [each for each in known if sorted(each) == sorted(name)]
+    near = near or get_close_matches(name, known, len(known) or 1, cutoff)
+    near.sort(key=likeness, reverse=True)
     return next(iter(near or [each for each in known if name in re.split(r"[\W_]+", each)]), None)
 
 

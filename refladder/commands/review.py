@@ -63,6 +63,8 @@ def command(
     if page is not None:
         if run is None:
             raise UsageError("--html needs the run to show; give RUN")
+        if page.suffix.lower() != ".html":
+            raise UsageError(f"--html {page}: the name of a page must end in .html")
         with atomic(page) as stream:
             stream.write(review_page(read_run(run, columns=column)).encode())
         console.notify(f"{page} holds the page; open it in a browser")

@@ -265,16 +265,24 @@ def _scored(
     if name is not None and (folder / name).is_dir():
         name = str(folder / name)
     ladders = _ladders(name, run, allowed, warned)
+    if run is not None and name is None:
+        warned.append(f"The rungs are not shown: no ladder set is named in {config.name}.")
     if ladders is not None:
         for context, prompt in contexts.items():
             if not prompt and context in ladders.contexts:
                 contexts[context] = ladders.contexts[context].text
     first = next(iter(shown.values())).fields if shown else {}
+    criteria = _criteria(run, first)
+    if first and not criteria:
+        raise DataError(
+            f"{path}: no columns NAME_score and NAME_grade; the page shows scores, so run `refladder score` first and "
+            "give its output"
+        )
     has_ids = columns.get("context_id", "context_id") in first
     data = review_data_of(
         _review_rows(contexts, [] if has_ids else shown.values()),
         [entry.text for entry in shown.values()],
-        _criteria(run, first),
+        criteria,
         {
             "kind": "score",
             "title": path.name,
@@ -347,7 +355,10 @@ def _judgments(
     except UsageError as error:
         warned.append(f"The verdicts are not shown: {error}")
         return None, []
-    return read_judgments(path) if path.is_file() else (None, [])
+    if path.is_file():
+        return read_judgments(path)
+    warned.append(f"The verdicts and the rungs are not shown: no judgments in {path.name}.")
+    return None, []
 
 
 def _ladders(

@@ -438,6 +438,10 @@ def _read_csv(name: str, lines: Iterator[str]) -> Rows:
     if not header:
         problem = "an empty file" if header is None else "a blank line"
         raise DataError(f"{name}:1: {problem}; the first line of a CSV file names its columns")
+    if len(header) == 1 and "|" in _bare(first):
+        raise DataError(
+            f"{name}:1: columns are separated by commas, semicolons or tabs; this header has '|'"
+        )
     if len(set(header)) != len(header):
         repeated = next(column for column in header if header.count(column) > 1)
         raise DataError(f"{name}:1: column {repeated!r} appears twice; rename one")
@@ -446,8 +450,12 @@ def _read_csv(name: str, lines: Iterator[str]) -> Rows:
 
 def _delimiter_of(header: str) -> str:
     """Return the delimiter that occurs most often in a header, outside of quotes; a comma where there is none."""
-    bare = re.sub(r'"[^"]*"', "", header)
-    return max(_DELIMITERS, key=bare.count)
+    return max(_DELIMITERS, key=_bare(header).count)
+
+
+def _bare(header: str) -> str:
+    """Return a header without what is in quotes."""
+    return re.sub(r'"[^"]*"', "", header)
 
 
 def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:
@@ -557,6 +565,10 @@ def open_sink(
     if is_url(path):
         raise UsageError(
             f"{path}: a file is written on this machine only; name a file here, and copy it to the URL"
+        )
+    if Path(path).is_dir():
+        raise UsageError(
+            f"{path}: a folder; name a file in it, such as {Path(path, 'scored.jsonl')}"
         )
     form = format_of(path, given, output=True)
     if escape_formulas and form != "csv":

@@ -203,7 +203,13 @@ def calibrate(
         unit=pool.unit,
         looks=looks,
     )
-    notes = pool.notes + _notes(
+    notes = pool.notes.copy()
+    if pool.lowest is not None and len(good) < len(pool.marked):
+        notes.append(
+            f"{len(pool.marked) - len(good):,} of {plural(len(pool.marked), 'label')} not used: the sample was drawn from "
+            f"rows with {table.by} >= {pool.lowest:.6g}"
+        )
+    notes += _notes(
         pool, table.good, good, positions, effective=float(worth.rows[-1]), strict=promise.strict
     )
     rate = powered = None

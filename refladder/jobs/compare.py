@@ -149,6 +149,10 @@ def _named(read: _Read, tables: Sequence[str], asked: Comparing) -> list[str]:
         if name not in read.rows:
             raise UnknownNameError("system", name, read.rows)
     names = list(dict.fromkeys(asked.systems or read.rows))
+    if len(names) == 1 < len(read.rows):
+        raise UsageError(
+            f"{option('systems')} names {names[0]!r} only; name two or more of: {', '.join(read.rows)}, or leave it out"
+        )
     if len(names) < 2:
         raise UsageError(
             f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "

@@ -66,13 +66,14 @@ class Needed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LabelPlan(Shown):
-    """The plan: `batches`, the `lowest` candidate above which rows are drawn (None: all rows), and `drawn` rows.
+    """The plan: `batches` at a `look`, the `lowest` candidate above which rows are drawn (None: all rows), `drawn` rows.
 
     `precision` and `sure` are the promise that it is about, and `unit` is what is drawn. `needed` is what the first look
     needs for cut-offs that keep about half and a quarter of the rows, empty where there are labels already.
     """
 
     batches: tuple[Batch, ...]
+    look: int
     lowest: Step | None
     drawn: int
     rows: int
@@ -100,7 +101,7 @@ class LabelPlan(Shown):
 
     def tables(self) -> list[PlainTable]:
         """Return the table of what more labels can promise."""
-        return [plan_table(self.batches, self.precision, self.sure)]
+        return [plan_table(self.batches, self.look, self.precision, self.sure)]
 
     def summary(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -141,6 +142,7 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
     kept = sums.strictest(candidate + 1)
     plan = LabelPlan(
         batches=tuple(_batch(more, kept, unit, promise.share, sure) for more in BATCHES),
+        look=look,
         lowest=lowest,
         drawn=len(drawn),
         rows=len(pool.scores),

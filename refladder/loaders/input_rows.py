@@ -98,8 +98,9 @@ class Mapped:
         if text is not None and not isinstance(text, str):
             column = self.columns.get("output", "output")
             raise DataError(f"{row.where}: column {column!r} must be a string, found {text!r:.60}")
-        if SYSTEM in self.columns:
-            self.cell(row, SYSTEM)
+        # These may be absent, but not under a name of the user's.
+        for what in (SYSTEM, "background"):
+            self.cell(row, what, needed=False)
         return text
 
     def id_in(self, row: Row, what: str, *, needed: bool = True) -> str | None:

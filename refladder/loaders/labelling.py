@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, column_option, either, option, plural
+from refladder.errors import DataError, UsageError, column_option, either, option, plural, similar
 from refladder.files.tables import Row, Rows, meant_number, number_in, parse_number, read_rows
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
@@ -56,22 +56,32 @@ class Good:
         # The signs => and =< are typing errors, and no word begins with < or >.
         turned = sign == "=" and word.startswith(("<", ">"))
         if turned or (number is None and sign not in {"=", "==", "!="}):
+            meant = meant_number(word)
+            if match is None and parse_number(text) is None:
+                meant = f"; did you mean {'=' + text.strip()!r}?"
             raise UsageError(
-                f"{option('good')} {text!r}: must be a comparison with a number, such as '>=4', or "
-                f"'=WORD'{meant_number(word)}"
+                f"{option('good')} {text!r}: must be a comparison with a number, such as '>=4', or '=WORD'{meant}"
             )
         self.text, self.number = text, number
-        self._word, self._holds = word, _COMPARISONS[sign]
+        self._sign, self._word, self._holds = sign, word, _COMPARISONS[sign]
 
     def read(self, row: Row, column: str) -> float | str | None:
         """Return the label of a row as a number, or as a word for a condition with a word; None if it is empty."""
         if self.number is not None or column not in row.fields:
-            return rating_in(row, column)
+            try:
+                return rating_in(row, column)
+            except DataError as error:
+                word = _as_word(row.fields.get(column))
+                # A list, 4,5 or NaN is no word.
+                if not word.replace(" ", "").isalpha() or parse_number(word) is not None:
+                    raise
+                meant = f"for words, give {option('good')} {'=' + word!r:.60}"
+                raise DataError(f"{error}; {meant}") from error
         value = row.fields[column]
         # NaN does not equal itself.
         if value is None or value == "" or value != value:  # noqa: PLR0124
             return None
-        return str(value).lower() if type(value) is bool else str(value)
+        return _as_word(value)
 
     def notes(self, labels: Sequence[float | str]) -> list[str]:
         """Return which labels there are, how many rows have each, and which are probably slips of one word."""
@@ -89,6 +99,22 @@ class Good:
             notes += _slips(map(str, values))
         return notes
 
+    def check_word(self, labels: Sequence[float | str]) -> None:
+        """Refuse a word that no label is, which is a typing error; `!=WORD` only if a label differs by case or spaces."""
+        counts = Counter(map(str, labels))
+        if self.number is not None or not counts or self._word in counts:
+            return
+        words = sorted(counts)
+        near = next((word for word in words if _folded(word) == _folded(self._word)), None)
+        if near is None and self._sign == "!=":
+            return
+        near = near or similar(self._word, words)
+        step = f"give one of them: {option('good')} '=WORD'"
+        if near is not None:
+            step = f"did you mean {self._sign + near!r}?"
+        seen = ", ".join(f"{word!r} ({plural(counts[word], 'row')})" for word in words)
+        raise UsageError(f"no label is {self._word!r}; labels: {seen}; {step}")
+
     def meets(self, labels: Sequence[float | str]) -> BoolArray:
         """Return which labels meet the condition."""
         if self.number is None:
@@ -99,11 +125,19 @@ class Good:
         return cast("BoolArray", self._holds(values, self.number))
 
 
+def _as_word(value: object) -> str:
+    return str(value).lower() if type(value) is bool else str(value)
+
+
+def _folded(word: str) -> str:
+    return word.strip().casefold()
+
+
 def _slips(words: Iterable[str]) -> Iterator[str]:
     """Yield a note on each group of words that differ in case or spaces only."""
     groups: dict[str, list[str]] = {}
     for word in words:
-        groups.setdefault(word.strip().casefold(), []).append(word)
+        groups.setdefault(_folded(word), []).append(word)
     for group in groups.values():
         if len(group) > 1:
             yield (
@@ -287,7 +321,10 @@ def open_pool(table: LabelledTable, events: Events) -> tuple[LabelledTable, Pool
     mapped = Mapped(columns=mapped_columns(table.source, table.columns))
     table = replace(table, columns=mapped.columns)
     with events.progress("reading") as progress:
-        return table, read_pool(table, progress)
+        pool = read_pool(table, progress)
+    if table.good is not None:
+        table.good.check_word(pool.labels)
+    return table, pool
 
 
 def read_pool(asked: LabelledTable, progress: Progress | None = None) -> Pool:

@@ -78,7 +78,7 @@ def steps_table(
     return PlainTable(f"Cut-offs, strictest first. {_MARKS}", heads, rows, _LEGEND)
 
 
-def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> PlainTable:
+def plan_table(batches: Sequence[Batch], look: int, precision: float, sure: float) -> PlainTable:
     """Show what more labels can promise."""
     legend = (
         ("more", "further labels, all of rows that are drawn as below"),
@@ -100,7 +100,8 @@ def plan_table(batches: Sequence[Batch], precision: float, sure: float) -> Plain
         ]
         for batch in batches
     ]
-    return PlainTable("What more labels can promise", [term for term, _ in legend], rows, legend)
+    caption = f"What more labels can promise for the lowest cut-off, at look {look}"
+    return PlainTable(caption, [term for term, _ in legend], rows, legend)
 
 
 def rate_words(rate: Rate) -> str:

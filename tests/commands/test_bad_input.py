@@ -103,7 +103,11 @@ CSV = [
         'context_id,output\nstory-01,"two\nlines"\nstory-01,a,b\n',
         "4: 3 cells, but the header names 2 columns",
     ),
-    ("context_id|output\nstory-01|a,b\n", "2: 2 cells, but the header names 1 column"),
+    (
+        "context_id|output\nstory-01|a,b\n",
+        "1: columns are separated by commas, semicolons or tabs; this header has '|'",
+    ),
+    ('"context_id|output"\na,b\n', "2: 2 cells, but the header names 1 column"),
     (
         b"PK\x03\x04\xff",
         "1: not UTF-8 (byte 0xff at position 4); it holds a spreadsheet; save it as CSV",

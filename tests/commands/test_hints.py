@@ -10,6 +10,7 @@ import pytest
 from json_lines import write_lines
 
 from refladder import registry
+from refladder.errors import similar
 from refladder.loaders import BENCHMARKS, load_benchmark
 
 REPOSITORY = Path(__file__).parents[2]
@@ -28,6 +29,7 @@ def place(tmp_path, monkeypatch):
     )
     (tmp_path / "task.toml").write_text(TASK)
     (tmp_path / "named.csv").write_text("question,reply\nWhy?,So.\n")
+    (tmp_path / "folder").mkdir()
     (tmp_path / "noted.csv").write_text("note\nx\n")
     (tmp_path / "rated.csv").write_text("context,output,stars\nWhy?,So.,3\n")
     return tmp_path
@@ -230,6 +232,18 @@ SAID = [
         "noted.csv:2: no column 'context'; It has: note; map the field 'context'",
     ),
     (
+        "score --text x --ladders demo/story --context-id story-1",
+        "unknown context 'story-1'; did you mean 'story-01'? Known: ",
+    ),
+    (
+        "filter scored.jsonl --min overall_score=1 --out folder",
+        "refladder: folder: a folder; name a file in it, such as folder/scored.jsonl\n",
+    ),
+    (
+        "filter scored.jsonl --min overall_score=1 --out folder --out-format csv",
+        "refladder: folder: a folder; name a file in it, such as folder/scored.jsonl\n",
+    ),
+    (
         "score rows.jsonl --ladders demo/story --out o.xlsx",
         "a spreadsheet, which refladder cannot write; name a .csv file",
     ),
@@ -239,6 +253,22 @@ SAID = [
 @pytest.mark.parametrize(("line", "said"), SAID)
 def test_a_wrong_guess_leads_to_the_right_one(fails, line, said):
     assert said in fails(2, line)
+
+
+@pytest.mark.parametrize(
+    ("name", "names", "meant"),
+    [
+        ("story-1", ["story-12", "story-01", "story-10"], "story-01"),
+        ("v007", ["v07", "v008"], "v07"),
+        # Of two that are equally similar, the one with the same beginning.
+        ("story-2", ["story-1", "ztory-2"], "story-1"),
+        ("url", ["base_url"], "base_url"),
+        ("x", ["story"], None),
+    ],
+)
+def test_the_most_similar_name(name, names, meant):
+    assert similar(name, names) == meant
+    assert similar(name, []) is None
 
 
 def test_judgments_of_another_judge_say_so(fails, command):

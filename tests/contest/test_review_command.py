@@ -23,6 +23,7 @@ def test_one_file_is_written(command, tmp_path):
     [
         (("none",), "none: no such run; give a folder of `compete`"),
         (("--html", "page.html"), "--html needs the run to show; give RUN"),
+        (("none", "--html", "page.txt"), "--html page.txt: the name of a page must end in .html"),
         (("--folder", "none"), "no such folder"),
         (("--host", "0.0.0.0"), "name the address by which other machines reach"),  # noqa: S104
         (("--host", "256.1.1.1", "--no-browser"), "choose another port"),

@@ -194,5 +194,25 @@ def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_pa
     assert data.pool["rows"] == [{"prompt": None}]
     # negative scores stay negative
     assert list(columns_of(data).values()) == [[-2.5], [2], [1]]
-    assert data.key["warnings"] == ["1 row without a text: not shown."]
+    assert data.key["warnings"] == [
+        "1 row without a text: not shown.",
+        "The verdicts and the rungs are not shown: no judgments in scores.csv.judgments.jsonl.",
+    ]
     assert "climbs" not in data.key
+
+
+def test_a_table_without_the_record_of_its_run_has_no_rungs(scored):
+    scored.with_name("scored.jsonl.run.json").unlink()
+    data = read_run(scored)
+    assert "rungs" not in data.key
+    assert data.key["climbs"][0]
+    words = "The rungs are not shown: no ladder set is named in scored.jsonl.run.json."
+    assert data.key["warnings"] == [words]
+
+
+def test_a_table_without_scores_is_refused_with_the_next_step(write_jsonl, rows):
+    message = (
+        r"in\.jsonl: no columns NAME_score and NAME_grade; the page shows scores, so run `refladder score` first "
+        r"and give its output$"
+    )
+    refuses(DataError, message, read_run, write_jsonl(rows(2)))

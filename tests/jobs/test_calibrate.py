@@ -6,6 +6,7 @@ import csv
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -180,6 +181,8 @@ def test_a_plan_and_the_labels_that_follow_it(command, fails, files, told, tmp_p
     done = command(f"calibrate {words} --precision 0.9 --plan --out {plan}")
     assert done.code == 0
     assert "a random sample of rows with clarity_score >=" in done.out
+    # The 60 labels were the first look.
+    assert done.out.startswith("What more labels can promise for the lowest cut-off, at look 2\n")
     with plan.open(newline="") as stream:
         drawn = list(csv.DictReader(stream))
     assert len(drawn) == 200
@@ -199,6 +202,9 @@ def test_a_plan_and_the_labels_that_follow_it(command, fails, files, told, tmp_p
     # no candidate is below the score that rows were drawn from, and labels below it are not used
     assert min(step["cutoff"] for step in found["candidates"]) == cut
     assert found["labels"] == 200 + sum(by_id[name]["clarity_score"] >= cut for name in used)
+    below = sum(by_id[name]["clarity_score"] < cut for name in used)
+    unused = f"{below} of 260 labels not used: the sample was drawn from rows with clarity_score >= {cut:.6g}"
+    assert unused in found["notes"]
     assert found["good_share"] is None  # these labels show nothing about all rows
     text = fails(2, f"calibrate {words} --labels {plan} --recall 0.9")
     assert (
@@ -470,6 +476,21 @@ def test_labels_that_are_too_few_for_any_cut_off_are_no_look(looks):
     # Another promise may have been chosen because of the labels.
     assert looks(11, out="other.json")[0] == 1
     assert looks(40, "--precision 0.7", out="other.json")[0] == 2
+
+
+def test_the_home_page_says_the_fewest_labels(told, write_jsonl):
+    page = Path(__file__).parents[2].joinpath("docs", "index.md").read_text("utf-8")
+    (fewest,) = re.findall(r"At least (\d+) of different contexts, all good and above", page)
+    best = sorted(scored(), key=lambda row: -row["clarity_score"])
+    refused = []
+    for labels in (int(fewest) - 1, int(fewest)):
+        ratings = [5] * labels + [None] * (len(best) - labels)
+        rows = [
+            {**row, "context_id": number, "rating": rating}
+            for number, (row, rating) in enumerate(zip(best, ratings, strict=True))
+        ]
+        refused.append(told(f"{write_jsonl(rows)} {PROMISE}")["refused"])
+    assert refused == [True, False]
 
 
 def test_a_strict_promise_needs_contexts_and_allows_for_one_that_is_wholly_bad(

@@ -126,6 +126,9 @@ def test_one_system_is_refused_with_the_option_that_names_the_column(fails, scor
     path, _ = scored(systems=("new",))
     name = "name the column of the systems with --column system=NAME, or give one file"
     assert name in fails(2, f"compare {path}")
+    path, _ = scored()
+    message = "--systems names 'old' only; name two or more of: new, old, or leave it out"
+    assert fails(2, f"compare {path} --systems old") == f"refladder: {message}\n"
 
 
 def test_tables(command, scored):

@@ -93,6 +93,25 @@ def test_the_table_that_ladders_were_built_from_is_scored(command, table, folder
     assert scores(mapped.rows) == scores(done.rows)
 
 
+@pytest.mark.parametrize("field", ["context", "background", "output", "output_id", "system"])
+def test_a_column_that_was_named_must_exist(command, table, folder, task, field):
+    """Also where the set has the texts, so that the row needs none."""
+    named = f"--column {field}=facs"
+    done = command(f"score {table} --ladders {folder} {named}")
+    where = f"refladder: {table}:1: no column 'facs' for the {field.replace('_', ' ')}; "
+    assert (done.code, done.err[: len(where)]) == (2, where)
+    with pytest.raises(DataError, match=r"^row 1: no column 'facs' for the "):
+        refladder.score(ROWS, ladders=folder, columns={field: "facs"})
+    own = f"--source {table} --task-file {task} {named}"
+    missing = f"refladder: {table}:1: no column 'facs'"
+    commands = [f"evaluate table {own} --resamples 5"]
+    if field in {"context", "background"}:
+        commands.append(f"build table {own} --writer builtin --out {folder.parent / 'more'}")
+    for line in commands:
+        done = command(line)
+        assert (done.code, done.err[: len(missing)]) == (2, missing), done.err
+
+
 def test_a_set_without_texts_takes_them_from_the_table(command, table, folder):
     line = f"score {table} --ladders {folder}"
     whole = command(line)

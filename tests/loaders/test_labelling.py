@@ -8,6 +8,7 @@ import math
 import pytest
 from labelled_rows import scored, split
 
+import refladder
 from refladder.errors import UsageError
 from refladder.files.jsonl import read_record
 from refladder.loaders.labelling import Good, LabelledTable, read_pool
@@ -207,6 +208,57 @@ def test_words_as_labels(calibrated):
     assert words["threshold"] == calibrated()[1]["threshold"]
 
 
+def as_verdict(_, label):
+    label["rating"] = "good" if label["rating"] >= 4 else "bad"
+
+
+@pytest.mark.parametrize(
+    ("condition", "message"),
+    [
+        ("=Good", "no label is 'Good'; {labels}; did you mean '=good'?"),
+        ("=godd", "no label is 'godd'; {labels}; did you mean '=good'?"),
+        ("=no", "no label is 'no'; {labels}; give one of them: --good '=WORD'"),
+        ("!=Bad", "no label is 'Bad'; {labels}; did you mean '!=bad'?"),
+        (">=3", "LABELS:1: column 'rating' must be a finite number or empty, found 'good'; for words, give --good '=good'"),
+    ],
+)  # fmt: skip
+def test_a_word_that_no_label_is(refused, calibrated, tmp_path, condition, message):
+    """A typing error is no look: it changes no file."""
+    out = tmp_path / "t.json"
+    calibrated(change_label=as_verdict, asked=f"{ASKED.replace('>=4', '=good')} --out {out}")
+    before = out.read_bytes()
+    asked = ASKED.replace(">=4", condition)
+    # By `grep -c bad` and `grep -c good` of the file of labels.
+    message = message.format(labels="labels: 'bad' (56 rows), 'good' (44 rows)")
+    for more in (f"--out {out}", f"--plan --out {tmp_path / 'plan.csv'}"):
+        text = refused(change_label=as_verdict, asked=f"{asked} {more}")
+        assert text == f"refladder: {message}\n"
+    assert out.read_bytes() == before
+    assert not (tmp_path / "plan.csv").exists()
+
+
+def test_a_word_that_no_label_is_in_further_calls(fails, tables, tmp_path):
+    table, labels = tables(change_label=as_verdict)
+    asked = {"labels": str(labels), "label": "rating", "good": "=Good"}
+    meant = "no label is 'Good'; labels: 'bad' .*; did you mean '=good'"
+    for call in (refladder.calibrate, refladder.plan_labels):
+        with pytest.raises(UsageError, match=meant):
+            call(str(table), **asked, by="clarity_score", precision=0.8)
+    chosen = refladder.calibrate(
+        str(table), **asked | {"good": "=good"}, by="clarity_score", precision=0.5, out=tmp_path / "t.json"
+    )  # fmt: skip
+    with pytest.raises(UsageError, match=meant):
+        refladder.estimate_precision(str(table), threshold=chosen.threshold, **asked)
+    rate = f"calibrate {table} --labels {labels} --label rating --good =Good --rate {tmp_path / 't.json'}"
+    assert "no label is 'Good'; labels: 'bad'" in fails(2, rate)
+
+
+def test_a_word_that_no_label_need_be(calibrated):
+    """Nobody may have called a row worst, so this is no typing error."""
+    _, told = calibrated(change_label=as_verdict, asked=ASKED.replace(">=4", "!=worst"))
+    assert "labels: 'bad' (56 rows, good), 'good' (44 rows, good)" in told["notes"]
+
+
 @pytest.mark.parametrize("listed", [lambda ratings: ratings, json.dumps])
 def test_ratings_of_several_people_are_their_mean(command, fails, write_jsonl, listed):
     """A list, or JSON in a cell: [4, 5, 3] is 4, as `evaluate table` reads it; null and blank are not given."""
@@ -257,7 +309,7 @@ EITHER = "give what to promise: either --precision or --recall"
         ),
         (
             ASKED.replace(">=4", "high"),
-            "--good 'high': must be a comparison with a number, such as '>=4'",
+            "--good 'high': must be a comparison with a number, such as '>=4', or '=WORD'; did you mean '=high'?",
         ),
         (
             ASKED.replace(">=4", "=>4"),
