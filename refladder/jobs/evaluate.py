@@ -166,6 +166,7 @@ def spec_of(
 ) -> EvaluateSpec:
     """Return the settings of a run on these data, which are read; `named` is what the user named."""
     mode_of(settings.answers).check_settings(settings.scoring)
+    check_folder(settings.prompts)
     if given["ladders"] and given["writer"] is not None:
         raise UsageError(
             either(
@@ -188,7 +189,6 @@ def spec_of(
         if given["dimensions"] and data[0].is_table(sets[0]):
             # The table was read without the other dimensions.
             recorded = recorded.on(names_of(rated[0][1]))
-    check_folder(settings.prompts)
     names_backend = any(given[name] for name in ("judge", "writer", "ladders"))
     scores_only = bool(given["scores"]) and not names_backend
     found = {

@@ -1,4 +1,4 @@
-"""Recorded judgments in the place of a judge: read, and checked against data and methods before anything is run."""
+"""Recorded judgments in the place of a judge: their files, and checks against data and methods before anything is run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def recorded_files(given: Given, named: NamedOptions, source: object) -> list[st
             )
     if source == "-" in paths:
         raise UsageError(
-            "SOURCE and --judgments-from are both standard input; give a file for one of them"
+            f"the table and {option('judgments-from')} are both standard input; give a file for one of them"
         )
     return paths
 

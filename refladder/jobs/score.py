@@ -317,7 +317,9 @@ def check_judge(
     """
     if notice := notice_of(scorer):
         events.notice(notice)
-    two = "the judge check is asked first; when it is answered, the same command asks about the rows"
+    two = (
+        "the judge check is asked first; when it is answered, the same command asks about the rows"
+    )
     asks_apart = scorer.ladders.ladders and session.dry_run and scorer.judge.wants_all
     if asks_apart and missing_line(scorer, prove(scorer, folder, ask=False)):
         session.events.notice(two, once=True)

@@ -181,10 +181,22 @@ def unit_sums(rows: IntArray, bad: IntArray, units: IntArray, candidates: int) -
         counts = np.bincount(cells, minlength=wide * len(each)).reshape(-1, wide)
         return counts.cumsum(axis=1)[:, :-1].astype(np.float64)
 
+    starts = np.searchsorted(each, keys.min(axis=1))
+
+    def summed(of_contexts: FloatArray | BoolArray) -> FloatArray:
+        sums = np.add.reduceat(of_contexts, starts, dtype=np.float64)
+        return sums.reshape(*rows.shape[:-1], candidates)
+
+    # With a million contexts, each of these arrays is large, so products are summed one at a time.
     kept, wrong = kept_in_contexts(rows), kept_in_contexts(bad)
-    starts, shape = np.searchsorted(each, keys.min(axis=1)), (*rows.shape[:-1], candidates)
-    parts = kept, wrong, (kept > 0) * 1.0, kept * kept, kept * wrong, wrong * wrong
-    return UnitSums(*(np.add.reduceat(part, starts).reshape(shape) for part in parts))
+    return UnitSums(
+        summed(kept),
+        summed(wrong),
+        summed(kept > 0),
+        summed(kept * kept),
+        summed(kept * wrong),
+        summed(wrong * wrong),
+    )
 
 
 class Allowance(NamedTuple):

@@ -273,6 +273,11 @@ def test_a_protocol_is_checked_when_it_is_made(field, value, message):
         refladder.Protocol(**{field: value})
 
 
+def test_templates_are_checked_before_the_data_are_read(fails):
+    wanted = "absent: the folder of prompt templates does not exist"
+    assert wanted in fails(2, "evaluate summeval --source absent.jsonl --prompts absent")
+
+
 def test_ladders_of_another_task_or_another_text(command, fails):
     done = command(f"{ON_STORY} --ladders demo/story --json")
     assert done.code == 0

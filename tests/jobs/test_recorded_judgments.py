@@ -14,6 +14,7 @@ from evaluating import evaluate
 from json_lines import read_lines
 from simulated import Simulated, benchmark_of, text_of
 
+import refladder
 from refladder.backends import connect
 from refladder.errors import UsageError
 from refladder.loaders import load_benchmark
@@ -373,10 +374,12 @@ def test_what_a_file_cannot_answer_is_refused(fails, write):
     ):  # fmt: skip
         assert message in fails(2, f"evaluate demo/dialogue --judgments-from {options}")
     rungs = "holds comparisons of pairs of outputs, and scoring needs comparisons with the rungs of a ladder"
-    twice = "SOURCE and --judgments-from are both standard input"
+    twice = "the table and --judgments-from are both standard input"
     for file, message in ((pairs, rungs), ("-", twice)):
         text = fails(2, f"score - --ladders demo/dialogue --judgments-from {file}")
         assert message in text
+    with pytest.raises(UsageError, match="the table and judgments_from are both standard input"):
+        refladder.score("-", ladders="demo/dialogue", judgments_from="-", out="scored.jsonl")
 
 
 def test_verdicts_on_dimensions_that_are_not_chosen_are_left_out(command, write):

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -171,6 +172,17 @@ def test_one_row_of_each_context_is_the_exact_test():
     assert (allow.freedom.tolist(), allow.added.tolist()) == ([math.inf], [1])  # as EXACT
     nothing = np.zeros(0, np.int64)
     assert counted(unit_sums(nothing, nothing, nothing, 3)).rows.tolist() == [0, 0, 0]
+
+
+def test_sums_of_many_contexts_take_the_memory_of_a_few_arrays():
+    contexts, none = 20_000, 24
+    levels = np.arange(contexts) % none
+    tracemalloc.start()
+    unit_sums(levels, levels, np.arange(contexts), none)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # Two arrays of counts, a product of them, and while they are counted at most two more.
+    assert peak < 6 * contexts * none * 8
 
 
 def test_four_contexts_promise_nothing_however_many_rows_they_have():
