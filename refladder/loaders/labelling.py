@@ -100,7 +100,10 @@ class Good:
         return notes
 
     def check_word(self, labels: Sequence[float | str]) -> None:
-        """Refuse a word that no label is, which is a typing error; `!=WORD` only if a label differs by case or spaces."""
+        """Refuse a word that no label is, which is a typing error; `!=WORD` only if a label differs by case or spaces.
+
+        Where all labels are one other word, they may all be bad.
+        """
         counts = Counter(map(str, labels))
         if self.number is not None or not counts or self._word in counts:
             return
@@ -109,6 +112,8 @@ class Good:
         if near is None and self._sign == "!=":
             return
         near = near or similar(self._word, words)
+        if near is None and len(words) == 1:
+            return
         step = f"give one of them: {option('good')} '=WORD'"
         if near is not None:
             step = f"did you mean {self._sign + near!r}?"

@@ -9,7 +9,7 @@ import pytest
 from labelled_rows import scored, split
 
 import refladder
-from refladder.errors import UsageError
+from refladder.errors import ExitCode, UsageError
 from refladder.files.jsonl import read_record
 from refladder.loaders.labelling import Good, LabelledTable, read_pool
 from refladder.records import Threshold
@@ -251,6 +251,17 @@ def test_a_word_that_no_label_is_in_further_calls(fails, tables, tmp_path):
         refladder.estimate_precision(str(table), threshold=chosen.threshold, **asked)
     rate = f"calibrate {table} --labels {labels} --label rating --good =Good --rate {tmp_path / 't.json'}"
     assert "no label is 'Good'; labels: 'bad'" in fails(2, rate)
+
+
+def test_labels_may_all_be_bad(calibrated):
+    """Nobody may have found a good row."""
+
+    def as_no(_number, row):
+        row["rating"] = "no"
+
+    done, told = calibrated(change_label=as_no, asked=ASKED.replace(">=4", "=yes"))
+    assert done.code == ExitCode.INCOMPLETE
+    assert "labels: 'no' (100 rows)" in told["notes"]
 
 
 def test_a_word_that_no_label_need_be(calibrated):
