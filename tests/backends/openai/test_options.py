@@ -54,7 +54,11 @@ HELD = r"base_url must hold no user, password or query but api-version, .* \(hos
     ("options", "message"),
     [
         ({"base_url": "127.0.0.1:8000"}, LIKE),
-        ({"base_url": "http://[::1"}, LIKE),
+        (
+            {"base_url": "requests"},
+            f"{LIKE} 'requests'; for answers through files in this folder, give file:requests",
+        ),
+        ({"base_url": "http://[::1"}, f"{LIKE} .*1'$"),
         ({"base_url": f"http://me:{CANARY}@h/v1"}, HELD),
         ({"base_url": f"https://h/v1?key={CANARY}"}, HELD),
         ({"base_url": f"https://h/v1?api-version=1&sig={CANARY}"}, HELD),
