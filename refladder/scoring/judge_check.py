@@ -155,6 +155,7 @@ def judge_checks(
                 unparsed=int(np.isnan(answers).sum()),
                 low=interval and interval.low,
                 high=interval and interval.high,
+                note=next((each.note for each in of_dimension if each.logprobs is None), None),
             )
         )
     return checks
@@ -165,7 +166,7 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     if not checks:
         return [], []
     failed, too_few, doubtful = map(_counts, _failed(checks))
-    warnings = []
+    warnings = [unread] if (unread := unread_line(checks)) else []
     if failed:
         warnings.append(f"The judge is {_UNSHOWN} ({failed}); do not rely on its scores.")
     if too_few:
@@ -178,6 +179,18 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
             f"share above {100 * NEEDED:.0f} %. `refladder certify` shows more."
         )
     return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
+
+
+def unread_line(checks: Sequence[JudgeCheck]) -> str:
+    """Say why the first answer that could not be read could not; empty if all could."""
+    unread = [check for check in checks if check.note]
+    if not unread:
+        return ""
+    count = plural(sum(check.unparsed for check in unread), "answer")
+    line = f"{count} of the judge check could not be read, the first because: {unread[0].note}"
+    # Only answers in files have a place.
+    again = "; correct the line and run the same command again" if "custom_id" in line else ""
+    return line + again
 
 
 def checks_json(checks: Sequence[JudgeCheck]) -> dict[str, object]:
