@@ -34,7 +34,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 # Largest number of names that a message lists.
@@ -70,6 +70,16 @@ def in_call(parameters: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         _PARAMETERS.reset(token)
+
+
+def interrupted(arguments: Sequence[str]) -> str:
+    """Say how a command line that was interrupted is continued."""
+    name = next((each for each in arguments if not each.startswith("-")), "")
+    resumes = name in {"build", "certify", "compete", "score"} or (
+        name == "evaluate" and any(each.startswith("--work") for each in arguments)
+    )
+    again = " to resume" if resumes else ""
+    return f"refladder: interrupted; run the same {f'{name} ' if name else ''}command again{again}"
 
 
 def plural(count: int, noun: str) -> str:
