@@ -13,6 +13,7 @@ RefladderError
 ├── PromptError                   a template or its slots are invalid
 ├── BackendError                  the writer or the judge failed
 │   ├── BackendUnavailableError   it cannot be reached or loaded
+│   │   └── MissingPackageError   a package is not installed
 │   ├── AnswersAwaitedError       answers through files have not arrived yet; nothing failed
 │   ├── LabelsUnavailableError    it does not give label probabilities
 │   ├── BadCompletionError        its answer is unusable
@@ -144,7 +145,7 @@ def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | No
     return next(iter(near or [each for each in known if name in re.split(r"[\W_]+", each)]), None)
 
 
-def did_you_mean(name: str, names: Iterable[object], end: str = ";") -> str:
+def did_you_mean(name: str, names: Iterable[object], end: str = ".") -> str:
     """Write `; did you mean 'NAME'?` for a message, or `end` if no name is similar; a comma may separate two names."""
     names = list(names)
     near = {similar(part, names): None for part in name.split(",")}
@@ -265,6 +266,12 @@ class NoRowsError(DataError):
     """A table has no rows; nothing is wrong with it, and nothing can be done."""
 
     exit_code = ExitCode.INCOMPLETE
+
+
+class MissingPackageError(BackendUnavailableError):
+    """The backend needs a package that is not installed."""
+
+    exit_code = ExitCode.MISUSED
 
 
 class AnswersAwaitedError(BackendError):

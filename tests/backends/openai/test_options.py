@@ -8,7 +8,7 @@ from toy_server import OPENAI
 
 from refladder.backends import connect
 from refladder.backends.openai.options import Options, read_key
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import ExitCode, UnknownNameError, UsageError
 
 CANARY = "sk-canary-5d41402abc4b2a76"
 ADDRESS = "http://127.0.0.1:9/v1"
@@ -93,5 +93,6 @@ def test_no_model():
 def test_without_the_client(monkeypatch):
     monkeypatch.setattr("refladder.backends.openai.backend.find_spec", lambda _name: None)
     message = r"needs the packages aiohttp and tenacity \(.*\); pip install aiohttp tenacity$"
-    with unavailable(message):
+    with unavailable(message) as raised:
         connect("openai:toy", base_url=ADDRESS)
+    assert raised.value.exit_code == ExitCode.MISUSED
