@@ -51,7 +51,7 @@ def row(**fields):
 JSON_LINES = [
     (
         '{"context_id": "story-01", "text": "A text."}\n',
-        f"1: no column 'output' for the output; Columns there: context_id, text. {MAP}",
+        f"1: no column 'output' for the output. Columns there: context_id, text. {MAP}",
     ),
     (
         GOOD + '{"context_id": "story-01", "outptu": "A text."}\n',
@@ -60,7 +60,7 @@ JSON_LINES = [
     ),
     (  # the column of another field is no near name
         '{"context_id": "story-01", "output_id": "a", "text": "A text."}\n',
-        f"1: no column 'output' for the output; Columns there: context_id, output_id, text. {MAP}",
+        f"1: no column 'output' for the output. Columns there: context_id, output_id, text. {MAP}",
     ),
     (
         GOOD + row(context_id=7.5),
@@ -192,7 +192,7 @@ def test_parquet_without_pyarrow(score, monkeypatch):
 # Options of `score`, and what it says; IN is the table of six stories.
 OPTIONS = {
     "--column output_id=identifier": (
-        "IN:1: no column 'identifier' for the output id; Columns there: output_id, context_id, output, extra. Map one "
+        "IN:1: no column 'identifier' for the output id. Columns there: output_id, context_id, output, extra. Map one "
         "with --column output_id=NAME"
     ),
     "--column outputs=x": (

@@ -100,7 +100,7 @@ WRONG = [
         "^refladder.score has no argument 'base_url'; give judge_options={'base_url': ...}$": (
             [GOOD], {"base_url": "http://127.0.0.1:1"}, TypeError
         ),
-        "^refladder.score has no argument 'zzz'; It has: table, ladders, judge, ": ([GOOD], {"zzz": 1}, TypeError),
+        "^refladder.score has no argument 'zzz'. It has: table, ladders, judge, ": ([GOOD], {"zzz": 1}, TypeError),
     }),
     (refladder.filter, {}, {
         "^top 20: a fraction must be more than 0 and at most 1; give 0.2 for 20 %$": (
@@ -109,7 +109,7 @@ WRONG = [
         "^min must be a dict, found 3": ([SCORED], {"min": 3}),
         "^nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top and by, or best and per": ([SCORED], {}),
         "^row 1: no column 'score'": (pl.DataFrame([SCORED]), {"min": {"score": 1}}, DataError),
-        "^row 1: no column 'b' to group by; Columns: context_id, output, output_id, coherence_score, coherence_grade$": (
+        "^row 1: no column 'b' to group by. Columns: context_id, output, output_id, coherence_score, coherence_grade$": (
             [SCORED], {"best": 1, "per": "b"}, DataError
         ),
         "^row 2: the scores in column 'a_score' are on different scales: y here, x in row 1; filter each signature "
@@ -291,5 +291,5 @@ def test_a_call_says_which_argument_is_missing_and_which_are_named():
         UsageError, match=r"option of backend 'openai' 'url'; did you mean 'base_url'\?"
     ):
         refladder.connect("openai:m", url="http://127.0.0.1:1/v1")
-    with pytest.raises(AttributeError, match=r"'evalute'; did you mean 'evaluate'\? public: "):
+    with pytest.raises(AttributeError, match=r"'evalute'; did you mean 'evaluate'\? It has: "):
         _ = refladder.evalute

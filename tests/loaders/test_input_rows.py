@@ -169,7 +169,7 @@ def test_a_context_that_is_no_text(fails, score, folder, write_jsonl):
 def test_neither_an_id_nor_a_text(fails, folder, write_jsonl):
     path = write_jsonl([{"output": "The moon."}], "bare.jsonl")
     assert fails(2, f"score {path} --ladders {folder}") == (
-        f"refladder: {path}:1: no column 'context_id', nor 'context', whose text gives the id; Columns there: output. "
+        f"refladder: {path}:1: no column 'context_id', nor 'context', whose text gives the id. Columns there: output. "
         "Map one with --column context_id=NAME or --column context=NAME\n"
     )
 

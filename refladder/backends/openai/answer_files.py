@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.openai.errors import LOG, NotYet, Refusal, at, error_text, rows_at, shown
-from refladder.errors import AnswersAwaitedError, DataError, plural
+from refladder.errors import AnswersAwaitedError, DataError, agreeing, plural
 from refladder.files.jsonl import atomic, open_bytes, read_bytes, write_json
 from refladder.files.locks import locked_folder
 from refladder.files.streams import lines_of
@@ -299,7 +299,8 @@ class AnswerFiles:
         failed = [self._read.failed[name] for name in self._missing if name in self._read.failed]
         again = ""
         if failed:
-            again = f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}"
+            waits = agreeing(len(failed), "waits", "wait")
+            again = f"; {plural(len(failed), 'request')} failed and {waits} again, the first at {failed[0]}"
         whole = self._read.requests.keys() | lines.keys()
         answered = (self._read.answers.keys() & whole) - lines.keys()
         count = f"{len(fresh):,} new"
@@ -309,10 +310,14 @@ class AnswerFiles:
             again += f"; the answers there are for {model!r}, and this run asks {self._model!r}"
         places = (self._folder / f"answers-{number:04}.jsonl" for number in itertools.count(1))
         free = next(path for path in places if not path.exists())
-        wait = "request waits" if len(self._missing) == 1 else "requests wait"
+        count_of = len(self._missing)
+        wait, them = (
+            agreeing(count_of, "request waits", "requests wait"),
+            agreeing(count_of, "it", "them"),
+        )
         raise AnswersAwaitedError(
-            f"{len(self._missing):,} {wait} for an answer in {self._folder} ({names}; {count}){again}; have "
-            f"them answered, as by `vllm run-batch --model {self._model} -i {self._folder / _OPEN} -o {free}` or a "
+            f"{count_of:,} {wait} for an answer in {self._folder} ({names}; {count}){again}; have {them} "
+            f"answered, as by `vllm run-batch --model {self._model} -i {self._folder / _OPEN} -o {free}` or a "
             "provider's batch page, put the answers into the folder as answers*.jsonl, and run the same command again"
         )
 

@@ -199,7 +199,7 @@ def test_a_request_that_may_be_answered_later_waits_again(folder, lines, status)
     else:
         failed, reason = vllm(lines[0], "again", status), f"the server answered {status}: again"
     put(folder, [failed, *lines[1:]])
-    wanted = "1 request waits .*; 1 request failed and wait again, the first at "
+    wanted = "1 request waits .*; 1 request failed and waits again, the first at "
     awaited(folder, wanted + rf".*answers\.jsonl:1: {re.escape(reason)}; have")
     put(folder, lines[:1], "answers-2.jsonl")
     assert read(folder) == direct()
