@@ -347,8 +347,11 @@ class Command(click.Command):
             try:
                 given = signature.bind(*positional, **named).arguments
             except TypeError as error:
+                first, second, *_ = (*parameters, "", "")
                 several = (
-                    "; name those after " + next(iter(parameters)) if len(arguments) > 1 else ""
+                    f"; name those after {first}, such as {second}=..."
+                    if len(arguments) > 1
+                    else ""
                 )
                 raise TypeError(f"refladder.{function.__name__}: {error}{several}") from None
             with in_call(words):
