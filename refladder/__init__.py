@@ -82,7 +82,7 @@ def __getattr__(name: str) -> Any:
 
         near = did_you_mean(name, _PUBLIC)
         raise AttributeError(
-            f"module 'refladder' has no attribute {name!r}{near} public: {', '.join(sorted(_PUBLIC))}"
+            f"module 'refladder' has no attribute {name!r}{near} It has: {', '.join(sorted(_PUBLIC))}"
         )
     return getattr(import_module(_PUBLIC[name]), name)
 

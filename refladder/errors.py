@@ -13,6 +13,7 @@ RefladderError
 ├── PromptError                   a template or its slots are invalid
 ├── BackendError                  the writer or the judge failed
 │   ├── BackendUnavailableError   it cannot be reached or loaded
+│   │   └── MissingPackageError   a package is not installed
 │   ├── AnswersAwaitedError       answers through files have not arrived yet; nothing failed
 │   ├── LabelsUnavailableError    it does not give label probabilities
 │   ├── BadCompletionError        its answer is unusable
@@ -35,7 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 # Largest number of names that a message lists.
@@ -73,6 +74,16 @@ def in_call(parameters: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         _PARAMETERS.reset(token)
+
+
+def interrupted(arguments: Sequence[str]) -> str:
+    """Say how a command line that was interrupted is continued."""
+    name = next((each for each in arguments if not each.startswith("-")), "")
+    resumes = name in {"build", "certify", "compete", "score"} or (
+        name == "evaluate" and any(each.startswith("--work") for each in arguments)
+    )
+    again = " to resume" if resumes else ""
+    return f"refladder: interrupted; run the same {f'{name} ' if name else ''}command again{again}"
 
 
 def plural(count: int, noun: str) -> str:
@@ -146,7 +157,7 @@ def similar(name: str, names: Iterable[object], cutoff: float = 0.6) -> str | No
     return next(iter(near or [each for each in known if name in re.split(r"[\W_]+", each)]), None)
 
 
-def did_you_mean(name: str, names: Iterable[object], end: str = ";") -> str:
+def did_you_mean(name: str, names: Iterable[object], end: str = ".") -> str:
     """Write `; did you mean 'NAME'?` for a message, or `end` if no name is similar; a comma may separate two names."""
     names = list(names)
     near = {similar(part, names): None for part in name.split(",")}
@@ -272,6 +283,12 @@ class NoRowsError(DataError):
     """A table has no rows; nothing is wrong with it, and nothing can be done."""
 
     exit_code = ExitCode.INCOMPLETE
+
+
+class MissingPackageError(BackendUnavailableError):
+    """The backend needs a package that is not installed."""
+
+    exit_code = ExitCode.MISUSED
 
 
 class AnswersAwaitedError(BackendError):

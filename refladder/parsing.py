@@ -66,8 +66,12 @@ def parse_json(
     except (ValueError, RecursionError) as error:
         # The text of the error, since the error itself would form a cycle with its frames.
         reason = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
-        if whole_file and isinstance(error, json.JSONDecodeError):
-            where, reason = f"{where}:{error.lineno}", error.msg
+        if isinstance(error, json.JSONDecodeError):
+            reason = error.msg
+            if whole_file:
+                where = f"{where}:{error.lineno}"
+            elif error.lineno == 1:
+                reason += f" at column {error.colno}"
         more = f"; {expected}" if expected else ""
         raise DataError(f"{where}: not JSON ({reason}){more}") from error
     return value

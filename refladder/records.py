@@ -713,7 +713,8 @@ class JudgeCheck:
     It compared them in both orders, on `compared` ladders. An answer counts 1 for the best rung, 0 for the worst and
     1/2 for neither; a ladder counts the mean of its answers. `right` is the sum over the `read` ladders with a parsed
     answer. `low` and `high` are the ends of Wilson's 95 % interval of their share, None without such a ladder.
-    `unparsed` is the number of other answers. `shared` says whether the set is. `ladders` and `template` are digests.
+    `unparsed` is the number of other answers, and `note` says why the first of them could not be read. `shared` says
+    whether the set is. `ladders` and `template` are digests.
     """
 
     judge: str
@@ -727,6 +728,7 @@ class JudgeCheck:
     unparsed: int
     low: float | None
     high: float | None
+    note: str | None = None
 
 
 @record()

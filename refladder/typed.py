@@ -116,6 +116,8 @@ def _taken(name: str, value: Any, kinds: Sequence[_Kind]) -> Any:
     part = getattr(value, name, None)
     holds = any(kind.one != "None" and kind.fits(part) for kind in kinds)
     step = f"; give its `.{name}`" if holds else ""
+    if name in {"min", "max"} and type(value) in {int, float}:
+        step = f"; give {name}={{'COLUMN': {value}}}"
     raise UsageError(f"{name} must be {_named(kinds)}, found {_found(value)}{step}")
 
 

@@ -17,6 +17,6 @@ def test_a_public_name_is_the_object_of_its_module(name):
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(
         AttributeError,
-        match=r"module 'refladder' has no attribute 'nothing'; public: Context, Dimension",
+        match=r"module 'refladder' has no attribute 'nothing'. It has: Context, Dimension",
     ):
         refladder.nothing  # noqa: B018

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import tomllib
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
@@ -251,6 +252,17 @@ def test_the_python_example_runs():
 def test_the_command_line_page_lists_every_command():
     page = PAGES["docs/reference/command-line.md"]
     assert [name for name in COMMANDS if f"| `refladder {name}` |" not in page] == []
+
+
+def test_the_command_line_page_lists_every_extra(request):
+    text = (request.config.rootpath / "pyproject.toml").read_text("utf-8")
+    extras = tomllib.loads(text)["project"]["optional-dependencies"].keys() - {"dev", "docs"}
+    page = PAGES["docs/reference/command-line.md"].partition("## Optional dependencies\n")[2]
+    assert extras == {
+        name
+        for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE)
+        for name in re.findall(r"`(\w+)`", row)
+    }
 
 
 def test_the_command_line_page_lists_every_exit_code():

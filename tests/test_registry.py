@@ -51,5 +51,5 @@ def test_a_package_that_cannot_be_loaded_is_named(registered, value):
 
 def test_a_long_list_of_names_is_cut():
     error = UnknownNameError("context", "c", [f"n{number:03}" for number in range(100)])
-    assert str(error).startswith("unknown context 'c'; Known: n000, n001, ")
+    assert str(error).startswith("unknown context 'c'. Known: n000, n001, ")
     assert str(error).endswith(", n039, and 60 more")

@@ -165,8 +165,9 @@ def meant_argument(name: str, parameters: Collection[str]) -> str:
         return f"; give {options[0]}={{{name!r}: ...}}"
     known = (each.removeprefix("--") for each in _MEANT.get(f"--{name.replace('_', '-')}", ()))
     meant = next((each for each in known if each in parameters), None)
-    near = f"; did you mean {meant!r}?" if meant else did_you_mean(name, parameters)
-    return near if near != ";" else f"; It has: {', '.join(parameters)}"
+    if meant:
+        return f"; did you mean {meant!r}?"
+    return did_you_mean(name, parameters, end=f". It has: {', '.join(parameters)}")
 
 
 def explain(error: click.ClickException) -> click.ClickException:

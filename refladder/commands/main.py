@@ -24,6 +24,7 @@ from refladder.errors import (
     RefladderError,
     UnknownNameError,
     UsageError,
+    interrupted,
 )
 from refladder.options import like
 from refladder.parsing import parse_toml
@@ -227,10 +228,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo(printable(shown.getvalue()), err=True, nl=False)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo(
-            "refladder: interrupted; run the same command again: build, score, compete and evaluate --work resume",
-            err=True,
-        )
+        click.echo(interrupted(sys.argv[1:] if arguments is None else arguments), err=True)
         return ExitCode.INTERRUPTED
     except (RefladderError, _OutputFailedError) as error:
         return _told(error)

@@ -364,7 +364,8 @@ class Command(click.Command):
             except TypeError as error:
                 several = ""
                 if len(arguments) > 1:
-                    several = f"; name those after {next(iter(parameters))}"
+                    first, second, *_ = (*parameters, "", "")
+                    several = f"; name those after {first}, such as {second}=..."
                 raise TypeError(f"refladder.{function.__name__}: {error}{several}") from None
             files = []
             for name, value in given.items():

@@ -109,7 +109,7 @@ def _print_estimates(
     for costs, (_, _, estimate) in zip(plan.backends, estimates, strict=True):
         stored = f"{plural(estimate.free - estimate.repeated, 'answer')} from the response store"
         if estimate.repeated:
-            stored += f", {estimate.repeated:,} from earlier calls of the run"
+            stored += f", {estimate.repeated:,} more to questions that the run asks twice"
         console.say(f"dry run, {cost_words(costs)}; {stored}")
         for remark in _remarks(estimate):
             console.say(f"  {remark}")

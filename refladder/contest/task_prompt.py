@@ -121,7 +121,7 @@ def _check_columns(prompt: TaskPrompt, row: Row) -> None:
     for name in prompt.names:
         if name not in row.fields:
             near = similar(name, row.fields)
-            hint = f"; did you mean {{{near}}}?" if near else ";"
+            hint = f"; did you mean {{{near}}}?" if near else "."
             raise PromptError(
                 f"{prompt.where}: variable {{{name}}} is not a column of the table{hint} "
                 f"Columns: {', '.join(row.fields)}"

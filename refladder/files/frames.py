@@ -7,7 +7,9 @@ columns are never converted: the score columns are added to the object that was 
 from __future__ import annotations
 
 import json
+import math
 import numbers
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError
@@ -201,8 +203,28 @@ class Frame:
                 yield pa.table(columns, names=names)
         except (pa.ArrowException, OverflowError) as error:
             raise DataError(
-                f"the table: a column does not fit Arrow ({error}); convert it or leave it out"
+                self._mixed(chosen)
+                or f"the table: a column does not fit Arrow ({error}); convert it or leave it out"
             ) from error
+
+    def _mixed(self, names: list[str]) -> str:
+        """Name the first value of another type in a column of pandas that Arrow refuses; empty if there is none."""
+        pa = _pyarrow()
+        for name in names if self._kind == "pandas" else ():
+            with suppress(pa.ArrowInvalid, pa.ArrowTypeError):
+                pa.array(self._table[name], from_pandas=True)
+                continue
+            first: type | None = None
+            for number, value in enumerate(self._table[name], start=1):
+                if value is None or (isinstance(value, float) and math.isnan(value)):
+                    continue
+                first = first or type(value)
+                if type(value) is not first:
+                    return (
+                        f"row {number}: column {name!r} holds {value!r:.60}, of type {type(value).__name__}, and "
+                        f"{first.__name__} above it; give the column one type"
+                    )
+        return ""
 
     def _parts(self, names: list[str]) -> Iterator[Any]:
         pa = _pyarrow()
@@ -256,6 +278,10 @@ def _kind_of(table: object) -> str:
         return "arrow"
     if package == "datasets" and name == "Dataset":
         return package
+    if type(table) is dict:
+        raise UsageError(
+            f"a table must be {KINDS}, found a dict; give a list of rows, such as [row]"
+        )
     hints = {
         "Series": "; give a frame, such as SERIES.to_frame('output')",
         "LazyFrame": "; call .collect() first",

@@ -402,20 +402,52 @@ def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
         where = f"{name}:{number}"
         try:
             fields = parse_json(line, where, "each line must be one JSON object")
-        except DataError:
-            if not line.strip():
+        except DataError as error:
+            text = line.strip()
+            if not text:
                 blank = blank or number
                 continue
+            first = number == 1
+            if first and any(mark in text for mark in _DELIMITERS) and text[0] not in "[{":
+                raise _looks_like(where, "CSV", "csv") from error
+            cut = getattr(error.__cause__, "pos", -1) >= len(text)
+            if first and cut and text[0] in "[{" and next(lines, None):
+                raise DataError(
+                    f"{where}: a JSON value over several lines; {_one_object(name, text)}"
+                ) from error
             raise
         if type(fields) is not dict:
-            raise DataError(
-                f"{where}: a JSON {type(fields).__name__}; each line must be one JSON object"
-            )
+            kind = type(fields).__name__
+            raise DataError(f"{where}: a JSON {kind}; {_one_object(name, line.strip())}")
         if blank:
             raise DataError(
                 f"{name}:{blank}: a blank line between rows; each line must be one JSON object"
             )
         yield Row(where, fields, line)
+
+
+def _one_object(name: str, text: str) -> str:
+    """Say what a line must be, and how to write a list or an object, of which `text` is the beginning, so."""
+    advice = "each line must be one JSON object"
+    if text.startswith(("[", "{")):
+        items = "'.[]'" if text[0] == "[" else "."
+        advice += f", as `jq -c {items} {name}` writes"
+    return advice
+
+
+def _looks_like(where: str, words: str, form: str) -> DataError:
+    # Calls take the format from the file's name.
+    more = either(f", or give --format {form}", "")
+    return DataError(f"{where}: looks like {words}; name it .{form}{more}")
+
+
+def _not_csv(name: str, start: int, reader: Any, error: csv.Error) -> DataError:
+    """Return the error for CSV that cannot be read, in a row that begins in the line `start`."""
+    if "unexpected end" in str(error):
+        return DataError(
+            f'{name}:{start}: a quotation mark opens in this row and is never closed; close it, or write "" for " in a cell'
+        )
+    return DataError(f"{name}:{reader.line_num}: not CSV ({error})")
 
 
 def _read_csv(name: str, lines: Iterator[str]) -> Rows:
@@ -431,10 +463,12 @@ def _read_csv(name: str, lines: Iterator[str]) -> Rows:
     reader = csv.reader(
         itertools.chain([first] if first else [], lines), delimiter=style.delimiter, strict=True
     )
+    if re.match(r'\{\s*"[^"]*"\s*:', first):
+        raise _looks_like(f"{name}:1", "JSON lines", "jsonl")
     try:
         header = next(reader, None)
     except csv.Error as error:
-        raise DataError(f"{name}:{reader.line_num}: not CSV ({error})") from error
+        raise _not_csv(name, 1, reader, error) from error
     if not header:
         problem = "an empty file" if header is None else "a blank line"
         raise DataError(f"{name}:1: {problem}; the first line of a CSV file names its columns")
@@ -468,14 +502,16 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:
             elif blank:
                 raise DataError(f"{name}:{blank}: a blank line between rows; remove it")
             elif len(cells) != len(header):
+                cause = "; a cell with a separator in it needs quotation marks"
                 raise DataError(
-                    f"{name}:{start}: {plural(len(cells), 'cell')}, but the header names {plural(len(header), 'column')}"
+                    f"{name}:{start}: {plural(len(cells), 'cell')}, but the header names "
+                    f"{plural(len(header), 'column')}{cause if len(cells) > len(header) else ''}"
                 )
             else:
                 yield Row(f"{name}:{start}", dict(zip(header, cells, strict=True)))
             start = reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{name}:{reader.line_num}: not CSV ({error})") from error
+        raise _not_csv(name, start, reader, error) from error
 
 
 def parquet_library() -> tuple[Any, Any]:

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from refladder.errors import option, plural
+from refladder.errors import agreeing, option, plural
 from refladder.report.promise_tables import rate_words, steps_table
 from refladder.report.results import Shown
 from refladder.statistics.threshold import walk_certainty
@@ -155,7 +155,7 @@ def _sentences(result: Calibration) -> Iterator[str]:
     else:
         yield (
             "The labels are too few for any cut-off, even if all of them were good, so this does not count as a look. "
-            f"Look {promise.look} has a probability of {this:.3g} to be wrong."
+            f"Look {promise.look} may be wrong with probability {this:.3g}."
         )
     if record.cutoff is not None:
         kept = f"kept: {plural(record.kept, 'row')} ({record.kept / record.rows:.1%})"
@@ -217,9 +217,10 @@ def _advice(result: Calibration) -> str:
     if not result.possible:
         needed = plural(more, f"more {among or 'good'} label")
         comma = "," if units else ""
+        left = result.rows_left or 0
         return (
-            f"Score more rows first: at least {needed} of rows{where}{units}{comma} are needed, and "
-            f"{plural(result.rows_left or 0, 'row')} there have no label."
+            f"Score more rows first: at least {needed} of rows{where}{units}{comma} {agreeing(more, 'is', 'are')} needed, "
+            f"and {plural(left, 'row')} there {agreeing(left, 'has', 'have')} no label."
         )
     if among is not None:
         return f"Label more rows{units}, of which at least {more:,} must be {among}."

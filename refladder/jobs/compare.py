@@ -173,7 +173,7 @@ def _system_of(row: Row, column: str, table: str, stems: Mapping[str, int]) -> s
         return str(value)
     if column != "system":
         raise DataError(
-            f"{row.where}: no column {column!r}; Columns there: {', '.join(map(str, row.fields)) or 'none'}"
+            f"{row.where}: no column {column!r}. Columns there: {', '.join(map(str, row.fields)) or 'none'}"
         )
     if stems[Path(table).stem] > 1:
         raise UsageError(

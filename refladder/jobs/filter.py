@@ -317,7 +317,7 @@ def _best_rows(source: str, form: str, condition: Condition) -> set[int]:
 def _group(row: Row, column: str) -> str:
     if column not in row.fields:
         columns = ", ".join(map(str, row.fields)) or "none"
-        raise DataError(f"{row.where}: no column {column!r} to group by; Columns: {columns}")
+        raise DataError(f"{row.where}: no column {column!r} to group by. Columns: {columns}")
     return repr(without_number(row.fields[column]))
 
 

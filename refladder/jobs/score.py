@@ -43,7 +43,7 @@ from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
 from refladder.records import Output, names_of, same_scale
 from refladder.scoring.columns import Columns, columns_of, overall_column, weights_for
-from refladder.scoring.judge_check import missing_line, notice_of, prove
+from refladder.scoring.judge_check import missing_line, notice_of, prove, unread_line
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import read_recorded, recorded_mode
@@ -328,6 +328,9 @@ def check_judge(
     except AnswersAwaitedError:
         session.events.notice(two, once=True)
         raise
+    read = scorer.any_judge or any(check.read for check in checks)
+    if scorer.judge.wants_all and not read and (unread := unread_line(checks)):
+        raise AnswersAwaitedError(unread)
     events.checked(checks)
     return checks
 

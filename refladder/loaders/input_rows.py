@@ -79,7 +79,7 @@ class Mapped:
             if alone:
                 return None, ""
             raise DataError(
-                f"{row.where}: no column 'context_id', nor 'context', whose text gives the id; Columns there: "
+                f"{row.where}: no column 'context_id', nor 'context', whose text gives the id. Columns there: "
                 f"{', '.join(map(str, row.fields)) or 'none'}. Map one with "
                 f"{column_option('context_id', 'NAME')} or {column_option('context', 'NAME')}"
             )
@@ -117,9 +117,9 @@ class Mapped:
             return None
         free = [name for name in row.fields if name not in {*FIELDS, *self.columns.values()}]
         near = similar(column, free)
-        hint = f"did you mean {column_option(what, near)}? " if near else ""
+        hint = f"; did you mean {column_option(what, near)}?" if near else "."
         raise DataError(
-            f"{row.where}: no column {column!r} for the {what.replace('_', ' ')}; {hint}"
+            f"{row.where}: no column {column!r} for the {what.replace('_', ' ')}{hint} "
             f"Columns there: {', '.join(map(str, row.fields)) or 'none'}. Map one with "
             f"{column_option(what, 'NAME')}"
         )

@@ -267,7 +267,7 @@ def _check_slots(template: Template) -> None:
         line += literal.count("\n")
         if name is not None and name not in offered:
             near = similar(name, offered)
-            hint = f"; did you mean {{{{{near}}}}}?" if near else ";"
+            hint = f"; did you mean {{{{{near}}}}}?" if near else "."
             raise PromptError(
                 f"{template.path}:{line}: unknown slot {{{{{name}}}}}{hint} Role {template.role!r} has: "
                 f"{', '.join(offered)}"

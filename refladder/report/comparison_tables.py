@@ -48,10 +48,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether a system is worse than another one, and the sentence that says why."""
+    """Whether a system is worse than another one (None: they cannot be compared), and why it fails; None if it passes."""
 
     system: str
-    worse: bool
+    worse: bool | None
     reason: str | None
 
 

@@ -155,6 +155,7 @@ def judge_checks(
                 unparsed=int(np.isnan(answers).sum()),
                 low=interval and interval.low,
                 high=interval and interval.high,
+                note=next((each.note for each in of_dimension if each.logprobs is None), None),
             )
         )
     return checks
@@ -164,8 +165,9 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     """Write what the checks show, and warnings about dimensions that are refused or without a proof."""
     if not checks:
         return [], []
-    failed, too_few, doubtful = map(_counts, _failed(checks))
-    warnings = []
+    groups = _failed(checks)
+    failed, too_few, doubtful = map(_counts, groups)
+    warnings = [unread] if (unread := unread_line(checks)) else []
     if failed:
         warnings.append(f"The judge is {_UNSHOWN} ({failed}); do not rely on its scores.")
     if too_few:
@@ -173,11 +175,26 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
             f"The judge is {_UNSHOWN} ({too_few}). It is not refused, because these are too few ladders."
         )
     if doubtful:
+        share = f"{100 * NEEDED:.0f} %"
+        why = f"a proof needs {FEWEST} ladders, and a 95 % interval of the share above {share}"
+        if all(check.read >= FEWEST for check in groups[2]):
+            why = f"the lower end of the 95 % interval of the share is below {share}"
         warnings.append(
-            f"The judge check is no proof ({doubtful}): a proof needs {FEWEST} ladders, and a 95 % interval of the "
-            f"share above {100 * NEEDED:.0f} %. `refladder certify` shows more."
+            f"The judge check is no proof ({doubtful}): {why}. `refladder certify` shows more."
         )
     return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
+
+
+def unread_line(checks: Sequence[JudgeCheck]) -> str:
+    """Say why the first answer that could not be read could not; empty if all could."""
+    unread = [check for check in checks if check.note]
+    if not unread:
+        return ""
+    count = plural(sum(check.unparsed for check in unread), "answer")
+    line = f"{count} of the judge check could not be read, the first because: {unread[0].note}"
+    # Only answers in files have a place.
+    again = "; correct the line and run the same command again" if "custom_id" in line else ""
+    return line + again
 
 
 def checks_json(checks: Sequence[JudgeCheck]) -> dict[str, object]:
@@ -235,7 +252,7 @@ def _counts(checks: Sequence[JudgeCheck]) -> str:
         if not check.compared:
             count = "not checked, as the set has no texts of its contexts"
         elif check.low is None or check.high is None:
-            count = f"no verdict ({plural(check.unparsed, 'answer')} unparsed)"
+            count = f"no verdict with {plural(check.unparsed, 'answer')} unparsed"
         counts.append(f"{check.dimension} {count}")
     return ", ".join(counts)
 

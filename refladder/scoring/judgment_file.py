@@ -89,6 +89,12 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
         raise DataError(
             f"{path}: empty; a judgments file is what `refladder score --judgments` writes"
         )
+    if '"schema"' not in first[1]:
+        others = [] if is_url(path) else sorted(Path(path).parent.glob("*.judgments.jsonl"))
+        such = f", such as {others[0]}" if others else ""
+        raise DataError(
+            f"{path}: no judgments file; name the file OUT.judgments.jsonl that `refladder score` wrote{such}"
+        )
     run = from_line(Run, first[1], f"{path}:1")
 
     located_lines = ((f"{path}:{number}", line) for number, line in lines)

@@ -345,7 +345,7 @@ def _verdict_columns(row: Row, kind: str) -> tuple[str, ...]:
     if not present:
         columns = ", ".join(map(str, row.fields))
         raise DataError(
-            f"{row.where}: no column {word!r}, nor {', '.join(numbers)}; Columns there: {columns}"
+            f"{row.where}: no column {word!r}, nor {', '.join(numbers)}. Columns there: {columns}"
         )
     if word in present and len(present) > 1:
         raise DataError(

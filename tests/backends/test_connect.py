@@ -35,7 +35,7 @@ def test_an_unknown_option_is_refused_with_the_near_name():
 
 @pytest.mark.parametrize("name", ["builtin", "scripted:rules.jsonl"])
 def test_a_backend_without_options_refuses_any(name):
-    message = r"unknown option of backend '\w+' 'seed'; Known: none"
+    message = r"unknown option of backend '\w+' 'seed'. Known: none"
     with pytest.raises(UnknownNameError, match=message):
         connect(name, seed="1")
 

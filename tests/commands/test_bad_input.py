@@ -18,6 +18,9 @@ GOOD = '{"context_id": "story-01", "output": "A text."}\n'
 UNIQUE = '{"output_id": "a", "context_id": "story-01", "output": "A text."}\n'
 MAP = "Map one with --column output=NAME"
 OBJECT = "each line must be one JSON object"
+OPEN = (
+    'a quotation mark opens in this row and is never closed; close it, or write "" for " in a cell'
+)
 HEADER = "the first line of a CSV file names its columns"
 
 
@@ -48,7 +51,7 @@ def row(**fields):
 JSON_LINES = [
     (
         '{"context_id": "story-01", "text": "A text."}\n',
-        f"1: no column 'output' for the output; Columns there: context_id, text. {MAP}",
+        f"1: no column 'output' for the output. Columns there: context_id, text. {MAP}",
     ),
     (
         GOOD + '{"context_id": "story-01", "outptu": "A text."}\n',
@@ -57,7 +60,7 @@ JSON_LINES = [
     ),
     (  # the column of another field is no near name
         '{"context_id": "story-01", "output_id": "a", "text": "A text."}\n',
-        f"1: no column 'output' for the output; Columns there: context_id, output_id, text. {MAP}",
+        f"1: no column 'output' for the output. Columns there: context_id, output_id, text. {MAP}",
     ),
     (
         GOOD + row(context_id=7.5),
@@ -67,9 +70,17 @@ JSON_LINES = [
     (row(output_id=1.5), "1: column 'output_id': expected a name or an integer, found 1.5"),
     (
         GOOD + GOOD + '{"context_id": "story-01", "output": }\n',
-        f"3: not JSON (Expecting value: line 1 column 38 (char 37)); {OBJECT}",
+        f"3: not JSON (Expecting value at column 38); {OBJECT}",
     ),
-    ("[1]\n", f"1: a JSON list; {OBJECT}"),
+    ("[1]\n", f"1: a JSON list; {OBJECT}, as `jq -c '.[]' "),
+    (
+        '[\n  {"output": "A"}\n]\n',
+        f"1: a JSON value over several lines; {OBJECT}, as `jq -c '.[]' ",
+    ),
+    ('{\n  "output": "A"\n}\n', f"1: a JSON value over several lines; {OBJECT}, as `jq -c . "),
+    ('{"output": \n', f"1: not JSON (Expecting value); {OBJECT}"),
+    ("context_id,output\nstory-01,A\n", "1: looks like CSV; name it .csv, or give --format csv"),
+    ("7\n", f"1: a JSON int; {OBJECT}"),
     ("[" * 100_000 + "\n", f"1: not JSON (nested more than 100 levels deep); {OBJECT}"),
     (GOOD + "\n" + GOOD, f"2: a blank line between rows; {OBJECT}"),
     (UNIQUE + GOOD + UNIQUE, "3: output id 'a' appears in row 1 also; ids must be unique"),
@@ -101,18 +112,25 @@ CSV = [
     ),
     (
         'context_id,output\nstory-01,"two\nlines"\nstory-01,a,b\n',
-        "4: 3 cells, but the header names 2 columns",
+        "4: 3 cells, but the header names 2 columns; a cell with a separator in it needs quotation marks",
     ),
     (
         "context_id|output\nstory-01|a,b\n",
         "1: columns are separated by commas, semicolons or tabs; this header has '|'",
     ),
-    ('"context_id|output"\na,b\n', "2: 2 cells, but the header names 1 column"),
+    (
+        '"context_id|output"\na,b\n',
+        "2: 2 cells, but the header names 1 column; a cell with a separator in it needs quotation marks",
+    ),
     (
         b"PK\x03\x04\xff",
         "1: not UTF-8 (byte 0xff at position 4); it holds a spreadsheet; save it as CSV",
     ),
-    ('context_id,output\nstory-01,"never closed\n', "2: not CSV (unexpected end of data)"),
+    ("context_id,output\nstory-01\n", "2: 1 cell, but the header names 2 columns"),
+    ('context_id,output\nstory-01,"never\nclosed\n', f"2: {OPEN}"),
+    ('context_id,"output\nstory-01,never closed\n', f"1: {OPEN}"),
+    ('context_id,output\nstory-01,"a"b\n', "2: not CSV (',' expected after '\"')"),
+    (row(output="A"), "1: looks like JSON lines; name it .jsonl, or give --format jsonl"),
     ("context_id,output,output\n", "1: column 'output' appears twice; rename one"),
     ("", f"1: an empty file; {HEADER}"),
     ("\na,b\n", f"1: a blank line; {HEADER}"),
@@ -125,7 +143,9 @@ CSV = [
 )
 def test_a_wrong_row_is_named_with_its_line(score, text_file, name, content, message):
     path = text_file(content, name)
-    assert score(path) == f"{path}:{message}\n"
+    # A command that repairs it ends the message.
+    end = f"{path}` writes" if message.count("`") == 1 else ""
+    assert score(path) == f"{path}:{message}{end}\n"
 
 
 def test_blank_lines_at_the_end_are_no_rows(command, text_file):
@@ -176,7 +196,7 @@ def test_parquet_without_pyarrow(score, monkeypatch):
 # Options of `score`, and what it says; IN is the table of six stories.
 OPTIONS = {
     "--column output_id=identifier": (
-        "IN:1: no column 'identifier' for the output id; Columns there: output_id, context_id, output, extra. Map one "
+        "IN:1: no column 'identifier' for the output id. Columns there: output_id, context_id, output, extra. Map one "
         "with --column output_id=NAME"
     ),
     "--column outputs=x": (

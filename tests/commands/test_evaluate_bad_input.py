@@ -129,7 +129,7 @@ def test_a_disconnected_graph_names_its_components(command):
         ),
         (
             "--judge scripted:none --reference win-ratio",
-            "unknown reference method 'win-ratio'; Known: 1-grams in context, 2-grams in context, 3-grams in ",
+            "unknown reference method 'win-ratio'. Known: 1-grams in context, 2-grams in context, 3-grams in ",
         ),
     ],
 )

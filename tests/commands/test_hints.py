@@ -95,21 +95,21 @@ def test_a_path_as_a_benchmark_says_what_is_missing(fails, line):
 
 MODELS = ("gpt-4o", "o3-mini", "claude-sonnet-4", "gemini-2.0-flash", "llama3:8b")
 BACKENDS = {
-    **{name: f"did you mean 'openai:{name}'? " for name in MODELS},
-    "Qwen/Qwen3-8B": "did you mean 'hf:Qwen/Qwen3-8B'? ",
-    "meta-llama/Llama-3.1-8B-Instruct": "did you mean 'hf:meta-llama/Llama-3.1-8B-Instruct'? ",
-    "build-in": "did you mean 'builtin'? ",
-    "script": "did you mean 'scripted'? ",
-    "openai/gpt-4o": "did you mean 'openai:gpt-4o'? ",
-    "zzz": "",
-    "": "",  # as of a variable of the shell that is not set
+    **{name: f"; did you mean 'openai:{name}'?" for name in MODELS},
+    "Qwen/Qwen3-8B": "; did you mean 'hf:Qwen/Qwen3-8B'?",
+    "meta-llama/Llama-3.1-8B-Instruct": "; did you mean 'hf:meta-llama/Llama-3.1-8B-Instruct'?",
+    "build-in": "; did you mean 'builtin'?",
+    "script": "; did you mean 'scripted'?",
+    "openai/gpt-4o": "; did you mean 'openai:gpt-4o'?",
+    "zzz": ".",
+    "": ".",  # as of a variable of the shell that is not set
 }
 
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_the_name_of_a_model_alone_says_what_to_put_before_it(fails, name):
     known = "Known: builtin, hf, openai, reward, scripted"
-    told = f"refladder: unknown backend {name!r}; {BACKENDS[name]}{known}\n"
+    told = f"refladder: unknown backend {name!r}{BACKENDS[name]} {known}\n"
     assert fails(2, f"score rows.jsonl --ladders demo/story --judge {name!r}") == told
     assert fails(2, f"build demo/story --out set --writer {name!r}") == told
 
@@ -229,7 +229,7 @@ SAID = [
     ),
     (
         "evaluate noted.csv --task-file task.toml",
-        "noted.csv:2: no column 'context'; It has: note; map the field 'context'",
+        "noted.csv:2: no column 'context'. It has: note; map the field 'context'",
     ),
     (
         "score --text x --ladders demo/story --context-id story-1",

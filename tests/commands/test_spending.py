@@ -238,7 +238,7 @@ def test_an_output_that_comes_twice_is_asked_twice_unless_answers_are_stored(
     calls, reused = (ALL, EACH) if store else (ALL + EACH, 0)
     planned = score(f"--dry-run {options}").out
     assert planned.startswith(f"dry run, words:m: {calls} calls, ")
-    repeated = f", {reused} from earlier calls of the run" if reused else ""
+    repeated = f", {reused} more to questions that the run asks twice" if reused else ""
     assert f"; 0 answers from the response store{repeated}\n" in planned
     assert SENT == []
     (row,) = spent(options)
@@ -301,7 +301,7 @@ def test_a_judge_that_costs_money_has_a_store_unless_told_otherwise(spent, tmp_p
             "--budget needs the model's price; give a table of prices with --prices FILE",
         ),
         ("--budget 0 --prices prices.toml", "Invalid value for '--budget'"),
-        ("--prices prices.toml --judge words:n", "prices.toml 'n'; Known: m"),
+        ("--prices prices.toml --judge words:n", "prices.toml 'n'. Known: m"),
         (
             "--prices prices.toml --budget 90 --shard 1/2 --out folder",
             "--budget is compared with the cost of the whole table, and --shard scores a part of it; leave",

@@ -53,7 +53,10 @@ WRONG = [
         "rows.txt: unknown file extension; use .jsonl, .csv or .parquet$": ([GOOD], {"out": "rows.txt"}),
         "^row 1: each row must be a dict, such as {'output': TEXT}, found 1": ([1], {}, DataError),
         "^a table must be a path, a list of dicts, a pandas or polars DataFrame, a pyarrow Table or a Dataset of `datasets`"
-        ", found builtins.dict": ({"output": ["a"]}, {}),
+        r", found a dict; give a list of rows, such as \[row\]$": (GOOD, {}),
+        "^row 3: column 'output' holds 7, of type int, and str above it; give the column one type$": (
+            pd.DataFrame({"context_id": ["story-01"] * 3, "output": ["a", None, 7]}), {}, DataError
+        ),
         "^A text: no such file or folder$": ("A text", {}, DataError),
         r"found polars.*Series; give a frame, such as SERIES.to_frame\('output'\)$": (pl.Series(["a"]), {}),
         "^refladder.score has no argument 'api_key'; set OPENAI_API_KEY, or give judge_options={'api_key_file': PATH}$": (
@@ -100,16 +103,16 @@ WRONG = [
         "^refladder.score has no argument 'base_url'; give judge_options={'base_url': ...}$": (
             [GOOD], {"base_url": "http://127.0.0.1:1"}, TypeError
         ),
-        "^refladder.score has no argument 'zzz'; It has: table, ladders, judge, ": ([GOOD], {"zzz": 1}, TypeError),
+        "^refladder.score has no argument 'zzz'. It has: table, ladders, judge, ": ([GOOD], {"zzz": 1}, TypeError),
     }),
     (refladder.filter, {}, {
         "^top 20: a fraction must be more than 0 and at most 1; give 0.2 for 20 %$": (
             [SCORED], {"top": 20, "by": "coherence_score"}
         ),
-        "^min must be a dict, found 3": ([SCORED], {"min": 3}),
+        "^min must be a dict, found 3; give min={'COLUMN': 3}$": ([SCORED], {"min": 3}),
         "^nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top and by, or best and per": ([SCORED], {}),
         "^row 1: no column 'score'": (pl.DataFrame([SCORED]), {"min": {"score": 1}}, DataError),
-        "^row 1: no column 'b' to group by; Columns: context_id, output, output_id, coherence_score, coherence_grade$": (
+        "^row 1: no column 'b' to group by. Columns: context_id, output, output_id, coherence_score, coherence_grade$": (
             [SCORED], {"best": 1, "per": "b"}, DataError
         ),
         "^row 2: the scores in column 'a_score' are on different scales: y here, x in row 1; filter each signature "
@@ -278,7 +281,7 @@ def test_a_call_says_which_argument_is_missing_and_which_are_named():
         refladder.calibrate(RATED, label="rating", good=">=3")
     with pytest.raises(
         TypeError,
-        match=r"^refladder\.score: too many positional arguments; name those after table$",
+        match=r"^refladder\.score: too many positional arguments; name those after table, such as ladders=...$",
     ):
         refladder.score([GOOD], SET)
     with pytest.raises(
@@ -291,5 +294,5 @@ def test_a_call_says_which_argument_is_missing_and_which_are_named():
         UsageError, match=r"option of backend 'openai' 'url'; did you mean 'base_url'\?"
     ):
         refladder.connect("openai:m", url="http://127.0.0.1:1/v1")
-    with pytest.raises(AttributeError, match=r"'evalute'; did you mean 'evaluate'\? public: "):
+    with pytest.raises(AttributeError, match=r"'evalute'; did you mean 'evaluate'\? It has: "):
         _ = refladder.evalute

@@ -75,7 +75,9 @@ def test_a_changed_context_does_not_have_its_digest(tmp_path):
 
 
 def test_sets_that_are_not_there(tmp_path):
-    with pytest.raises(UnknownNameError, match="unknown ladder set or folder 'none'; Known: demo/"):
+    with pytest.raises(
+        UnknownNameError, match=r"unknown ladder set or folder 'none'\. Known: demo/"
+    ):
         load_ladders("none")
     message = f"^{tmp_path}/ladders.jsonl: no such file; build a ladder set with `refladder build`$"
     with pytest.raises(DataError, match=message):

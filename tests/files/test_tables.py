@@ -63,7 +63,7 @@ def test_rows_may_be_spaced_as_json_allows_and_stand_alone_on_a_line(tmp_path):
     path.write_bytes(b'{"a": 1}\r\n  {"a": 2}  \n{"a": 3}\t\n{"a": 4}')
     assert [row.fields["a"] for row in read_rows(str(path))] == [1, 2, 3, 4]
     path.write_text('{"a": 1}\n{"a": 2} {"a": 3}\n')
-    message = r"rows\.jsonl:2: not JSON \(Extra data: line 1 column 10 \(char 9\)\)"
+    message = r"rows\.jsonl:2: not JSON \(Extra data at column 10\)"
     with pytest.raises(DataError, match=message):
         list(read_rows(str(path)))
 

@@ -470,8 +470,8 @@ def test_labels_that_are_too_few_for_any_cut_off_are_no_look(looks):
     for labels in (4, 11):
         found, told = looks(labels)
         assert found == 1
-        few = "too few for any cut-off, even if all of them were good, so this does not count as a look. Look 1 has a "
-        assert f"{few}probability of 0.09 to be wrong." in told
+        few = "too few for any cut-off, even if all of them were good, so this does not count as a look. Look 1 "
+        assert f"{few}may be wrong with probability 0.09." in told
     assert [looks(40)[0], looks(60)[0]] == [1, 2]
     # Another promise may have been chosen because of the labels.
     assert looks(11, out="other.json")[0] == 1

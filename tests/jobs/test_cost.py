@@ -236,7 +236,7 @@ USD = "must be USD for a million tokens, 0 or more, found"
         ("[m", r"the price table is not TOML \("),
         ("m = 3", r"\[m\] must be a table with input and output, found 3"),
         ("[m]\ninput = 1\noutpt = 2", r"\[m\] has unknown key 'outpt'; did you mean 'output'\? Known: input, "),
-        ("[m]\ninput = 1\nx = 2", r"\[m\] has unknown key 'x'; Known: input, output"),
+        ("[m]\ninput = 1\nx = 2", r"\[m\] has unknown key 'x'. Known: input, output"),
         ("[m]\ninput = 1", rf"\[m\] output {USD} None"),
         ("[m]\ninput = -1\noutput = 1", rf"\[m\] input {USD} -1"),
         ("[m]\ninput = true\noutput = 1", rf"\[m\] input {USD} True"),

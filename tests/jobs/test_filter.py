@@ -212,7 +212,7 @@ NO_NUMBER = "column 'score' must be a finite number or empty, found {}"
             "not JSON (a whole number of 401 characters); each line must be one JSON object",
         ),
         ('{"scores": 1}', "no column 'score'; did you mean 'scores'? Columns: scores"),
-        ("{}", "no column 'score'; Columns: none"),
+        ("{}", "no column 'score'. Columns: none"),
     ],
 )
 def test_a_cell_that_is_no_number(fails, tmp_path, line, message):
@@ -404,7 +404,7 @@ def test_groups_that_cannot_be_are_refused(fails, write_jsonl):
         ),
         (
             "--best 1 --per topic",
-            f"{path}:1: no column 'topic' to group by; Columns: id, context_id",
+            f"{path}:1: no column 'topic' to group by. Columns: id, context_id",
         ),
         (f"{best} --by worth", f"{path}:1: no column 'worth'; did you mean"),
     ):

@@ -291,7 +291,7 @@ SECOND = f"a second judgment of {ASTER!r} against {BIRCH!r} (engagingness, dialo
         (f"{PAIRS}p\n{PAIR},1.2", "2: p 1.2; a probability is between 0 and 1"),
         (f"{PAIRS}p\n{PAIR},nan", "2: column 'p': expected a finite number, found 'nan'"),
         (f"{PAIRS}p,winner\n{PAIR},1,first", "2: the judgment is in 'winner' and in 'p'; drop one of the columns"),
-        (f"{PAIRS}x\n{PAIR},1", "2: no column 'winner', nor p; Columns there: context_id, dimension, first, second, x"),
+        (f"{PAIRS}x\n{PAIR},1", "2: no column 'winner', nor p. Columns there: context_id, dimension, first, second, x"),
         (f"context_id,dimension,first,p\n{CELL},{ASTER},1", "2: no column 'second'"),
         (f"{LADDER}outcome\n{CELL},{ASTER},0,win", "2: rung '0'; a rung is a whole number, 1 for the worst"),
         (f"{LADDER}outcome\n{RUNG},better", "2: outcome 'better'; it must be win, loss or tie, or empty"),
@@ -302,7 +302,7 @@ SECOND = f"a second judgment of {ASTER!r} against {BIRCH!r} (engagingness, dialo
         (f"{LADDER}win,loss,tie\n{RUNG},-.1,.5,.5", "2: win -0.1, loss 0.5, tie 0.5; probabilities"),
         (f"{LADDER}win,loss,tie\n{RUNG},.9,.9,.9", "2: win 0.9, loss 0.9, tie 0.9; probabilities"),
         (f"{LADDER}win,loss,tie\n{RUNG},.9,,.1", "2: column 'loss': expected a finite number, found ''"),
-        (f"{LADDER}win,loss\n{RUNG},.9,.1", "2: no column 'tie'; It has: context_id"),
+        (f"{LADDER}win,loss\n{RUNG},.9,.1", "2: no column 'tie'. It has: context_id"),
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_refused(fails, write, text, message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,7 @@ def test_cut_off_and_run_again(process, command, write_jsonl, rows, tmp_path, cu
     assert started.returncode == (130 if cut == signal.SIGINT else -signal.SIGKILL)
     if cut == signal.SIGINT:
         assert err.decode().splitlines()[-1] == (
-            "refladder: interrupted; run the same command again: build, score, compete and evaluate --work resume"
+            "refladder: interrupted; run the same score command again to resume"
         )
     assert not again.exists()
     lines = kept.read_bytes().count(b"\n")
@@ -73,6 +74,41 @@ def test_cut_off_and_run_again(process, command, write_jsonl, rows, tmp_path, cu
     assert again.read_bytes() == one_go.read_bytes()
     assert kept.read_bytes() == Path(f"{one_go}.judgments.jsonl").read_bytes()
     assert not list(tmp_path.glob(".*"))
+
+
+# An interrupt at the first import of click.
+EARLY = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "click":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+{entry}
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        ("--version", "the same command again"),
+        ("filter a.jsonl", "the same filter command again"),
+        ("evaluate summeval --methods surface", "the same evaluate command again"),
+        ("evaluate summeval --work=folder", "the same evaluate command again to resume"),
+        ("certify folder", "the same certify command again to resume"),
+    ],
+)
+def test_an_interrupt_while_packages_are_imported_ends_in_one_line(process, request, words, again):
+    project = tomllib.loads((request.config.rootpath / "pyproject.toml").read_text("utf-8"))
+    entry = "from {} import {}".format(*project["project"]["scripts"]["refladder"].split(":"))
+    started = process(*words.split(), driver=("-c", EARLY.format(entry=entry)))
+    out, err = started.communicate(timeout=HANG)
+    assert (started.returncode, out) == (130, b"")
+    assert err.decode().strip() == f"refladder: interrupted; run {again}"
 
 
 # A script that calls `refladder.score` with a judge that waits at a call; `signal` as in DRIVER.

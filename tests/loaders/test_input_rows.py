@@ -98,7 +98,7 @@ def test_a_column_that_was_named_must_exist(command, table, folder, task, field)
     """Also where the set has the texts, so that the row needs none."""
     named = f"--column {field}=facs"
     done = command(f"score {table} --ladders {folder} {named}")
-    where = f"refladder: {table}:1: no column 'facs' for the {field.replace('_', ' ')}; "
+    where = f"refladder: {table}:1: no column 'facs' for the {field.replace('_', ' ')}. "
     assert (done.code, done.err[: len(where)]) == (2, where)
     with pytest.raises(DataError, match=r"^row 1: no column 'facs' for the "):
         refladder.score(ROWS, ladders=folder, columns={field: "facs"})
@@ -188,7 +188,7 @@ def test_a_context_that_is_no_text(fails, score, folder, write_jsonl):
 def test_neither_an_id_nor_a_text(fails, folder, write_jsonl):
     path = write_jsonl([{"output": "The moon."}], "bare.jsonl")
     assert fails(2, f"score {path} --ladders {folder}") == (
-        f"refladder: {path}:1: no column 'context_id', nor 'context', whose text gives the id; Columns there: output. "
+        f"refladder: {path}:1: no column 'context_id', nor 'context', whose text gives the id. Columns there: output. "
         "Map one with --column context_id=NAME or --column context=NAME\n"
     )
 

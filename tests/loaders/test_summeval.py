@@ -120,7 +120,7 @@ def test_a_file_of_articles_that_does_not_belong_to_the_release(data, folder, tm
     beside.write_text((data / MTEB).read_text().splitlines()[0] + "\n")
     refused(tmp_path, r"jsonl:4: the file with the articles has no id 'dm-test-a2'; complete it")
     beside.write_text('{"id": "a", "text": "b"}\n')
-    refused(tmp_path, r"test\.jsonl:1: no column 'machine_summaries'; It has: id, text")
+    refused(tmp_path, r"test\.jsonl:1: no column 'machine_summaries'. It has: id, text")
 
 
 @pytest.mark.parametrize("release", [RELEASE, UNPAIRED])

@@ -132,8 +132,8 @@ def test_what_may_be_left_out(load):
     ("rows", "message"),
     [
         ([{"contxt": "c"}], r":1: no column 'context'; did you mean 'contxt'\? It has: contxt; m"),
-        ([{"context": "c"}], r":1: no column 'output'; It has: context; map .* output=COLUMN$"),
-        ([ROW, {"context": "c", "system": "s"}], r":2: no column 'output'; It has: context"),
+        ([{"context": "c"}], r":1: no column 'output'. It has: context; map .* output=COLUMN$"),
+        ([ROW, {"context": "c", "system": "s"}], r":2: no column 'output'. It has: context"),
         (
             [{**ROW, "contextid": "1"}],
             r":1: column 'contextid' looks like the field 'context_id'; map it with context_id=cont",
@@ -182,7 +182,7 @@ def test_text_that_is_no_row(tmp_path, task):
 
 def test_some_dimensions_without_ratings(data, load):
     message = (
-        r":1: no column 'charm'; It has: .*; other dimensions have ratings, so map it with charm"
+        r":1: no column 'charm'. It has: .*; other dimensions have ratings, so map it with charm"
     )
     with pytest.raises(DataError, match=message):
         load({**ROW, "clarity": 3}, task_file=data / "own/task.toml")
@@ -201,7 +201,7 @@ def test_contexts_alone(load, write_jsonl):
     path = write_jsonl(rows)
     # `score` needs a mapped output, and `build` not.
     assert load_contexts(path, task="open", columns={"output": "x"}) == contexts
-    with pytest.raises(UnknownNameError, match=r"'reply'; .*Known: background, context"):
+    with pytest.raises(UnknownNameError, match=r"'reply'.*Known: background, context"):
         load_contexts(path, task="open", columns={"reply": "x"})
     with pytest.raises(DataError, match=r"in\.jsonl: it has no rows"):
         load_contexts(write_jsonl([]), task="open")

@@ -43,9 +43,9 @@ def test_names_and_options_are_checked_before_anything_is_asked(dialogues):
     refused(UnknownNameError, "unknown method 'lader'; did you mean 'ladder'", "lader")
     message = "method 'ladder' is asked for twice; name each method once"
     refused(UsageError, message, "ladder", "ladder")
-    message = "unknown method of this run 'poe'; Known: ladder"
+    message = "unknown method of this run 'poe'. Known: ladder"
     refused(UnknownNameError, message, "ladder", **{"poe.budget": "3"})
-    message = "unknown option of method 'ladder' 'budget'; Known: none"
+    message = "unknown option of method 'ladder' 'budget'. Known: none"
     refused(UnknownNameError, message, "ladder", **{"ladder.budget": "3"})
 
 

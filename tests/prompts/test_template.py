@@ -185,7 +185,7 @@ def with_prefix(prefix):
             with_slot("{{targt}}"),
             f":13: unknown slot {{{{targt}}}}; did you mean {{{{target}}}}? {COMPARE_HAS}",
         ),
-        (with_slot("{{xyz}}"), f":13: unknown slot {{{{xyz}}}}; {COMPARE_HAS}"),
+        (with_slot("{{xyz}}"), f":13: unknown slot {{{{xyz}}}}. {COMPARE_HAS}"),
         (
             edited("{{reference}}", "something"),
             ": slot {{reference}} is not in the text; role 'compare' needs it",
@@ -446,7 +446,7 @@ def test_fill_needs_a_text_for_each_slot_of_the_template():
     )
     with pytest.raises(UnknownNameError, match=message):
         fill(compare, SLOTS | {"targt": "x"})
-    with pytest.raises(UnknownNameError, match=r"^unknown slot of .* 'claim'; Known: background"):
+    with pytest.raises(UnknownNameError, match=r"^unknown slot of .* 'claim'. Known: background"):
         fill(load_template("story", "compare-yesno"), SLOTS | {"claim": "better than"}, "win")
 
 

@@ -183,7 +183,7 @@ def test_the_ends_of_the_interval_decide(judge, score, wrong, doubtful):
     judge(wrong=wrong)
     done = score(*COHERENCE)
     assert done.code == (2 if doubtful is None else 0)
-    advice = ": a proof needs 12 ladders, and a 95 % interval of the share above 70 %. `refladder certify` shows more.\n"
+    advice = ": the lower end of the 95 % interval of the share is below 70 %. `refladder certify` shows more.\n"
     assert (advice in done.err) == bool(doubtful)
     assert ("The judge check is no proof (coherence " in done.err) == bool(doubtful)
 
@@ -195,9 +195,15 @@ def test_what_cannot_be_read_is_left_out_and_named(judge, score):
     assert "no proof" not in done.err  # 12 of 12 begins at .758 (scipy)
     judge(None, None)
     done = score(*COHERENCE, "--no-store")
-    nothing = "coherence no verdict (24 answers unparsed)"
+    nothing = "coherence no verdict with 24 answers unparsed"
     assert f"{SHOWN}{nothing}\n" in done.err
-    assert f"The judge check is no proof ({nothing})" in done.err
+    needs = "a proof needs 12 ladders, and a 95 % interval of the share above 70 %"
+    assert (
+        f"The judge check is no proof ({nothing}): {needs}. `refladder certify` shows" in done.err
+    )
+    assert (
+        "24 answers of the judge check could not be read, the first because: no label\n" in done.err
+    )
 
 
 def test_few_ladders_are_no_proof_and_fewer_than_five_refuse_no_judge(said):

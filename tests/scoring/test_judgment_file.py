@@ -211,3 +211,15 @@ def test_a_missing_answer_is_not_asked_again_unless_that_is_free(path, reason):
     backend.wants_all = True
     asker(backend, GRADES, path=path).ask([LAMP])
     assert backend.asked == 2
+
+
+def test_a_table_is_no_judgments_file(tmp_path):
+    table = tmp_path / "rows.csv"
+    table.write_text("context_id,output\nstory-01,A\n")
+    wanted = f"{table}: no judgments file; name the file OUT.judgments.jsonl that `refladder score` wrote"
+    with pytest.raises(DataError, match=f"^{re.escape(wanted)}$"):
+        read_judgments(table)
+    beside = tmp_path / "out.csv.judgments.jsonl"
+    beside.touch()
+    with pytest.raises(DataError, match=re.escape(f"{wanted}, such as {beside}")):
+        read_judgments(table)

@@ -75,7 +75,7 @@ def test_no_pairs_no_value(level, shape):
 
 
 def test_level_names():
-    message = "unknown level 'sample-level'; Known: between_systems, pooled, within_context"
+    message = "unknown level 'sample-level'. Known: between_systems, pooled, within_context"
     with pytest.raises(UnknownNameError, match=message):
         correlate_level(PREDICTED, HUMAN, level="sample-level")
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.engine.memory import is_out_of_memory, usable_memory
 from refladder.engine.transformers_logging import silenced
-from refladder.errors import BackendUnavailableError, UsageError, option
+from refladder.errors import BackendUnavailableError, MissingPackageError, UsageError, option
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -119,7 +119,7 @@ def _libraries(name: _Named) -> tuple[Any, Any]:
         import torch
         import transformers
     except ImportError as error:
-        raise BackendUnavailableError(
+        raise MissingPackageError(
             f"{name} needs torch and transformers, and {error.name} is not installed; "
             "run: pip install torch transformers"
         ) from error
@@ -347,7 +347,7 @@ def _check_packages_of_gguf(name: _Named) -> None:
         if importlib.util.find_spec(package) is None:
             missing.append(package)
     if missing:
-        raise BackendUnavailableError(
+        raise MissingPackageError(
             f"{name}: to read a GGUF file, transformers needs {' and '.join(missing)}; run: "
             f"pip install {' '.join(missing)}"
         )

@@ -28,7 +28,7 @@ from refladder.parsing import parse_json
 from refladder.records import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from refladder.backends.openai.errors import Tally
@@ -86,6 +86,8 @@ class _Read:
 
     # custom_id: name of the file.
     requests: dict[str, str] = field(default_factory=dict)
+    # The models that the requests ask.
+    models: set[str] = field(default_factory=set)
     answers: dict[str, _Found] = field(default_factory=dict)
     # custom_id: why its request waits again, with path:line.
     failed: dict[str, str] = field(default_factory=dict)
@@ -208,6 +210,7 @@ class AnswerFiles:
             if path.name.startswith("requests"):
                 for _, line in self._lines(path):
                     self._read.requests.setdefault(str(line.get("custom_id")), path.name)
+                    self._read.models.add(str(at(line, "body", "model")))
         for path in paths:
             if path.name.startswith("answers"):
                 self._take(path)
@@ -276,6 +279,7 @@ class AnswerFiles:
 
     def _write(self) -> None:
         """Write the missing requests that no file holds, and raise AnswersAwaitedError."""
+        self._tell_of_others()
         lines = {name: _line(name, body) for name, body in self._missing.items()}
         fresh = [name for name in lines if name not in self._read.requests]
         endings = [path.stem.removeprefix("requests-") for path in self._folder.glob(_NUMBERED)]
@@ -295,15 +299,53 @@ class AnswerFiles:
         failed = [self._read.failed[name] for name in self._missing if name in self._read.failed]
         again = ""
         if failed:
-            again = f"; {plural(len(failed), 'request')} failed and wait again, the first at {failed[0]}"
+            waits = agreeing(len(failed), "waits", "wait")
+            again = f"; {plural(len(failed), 'request')} failed and {waits} again, the first at {failed[0]}"
+        whole = self._read.requests.keys() | lines.keys()
+        answered = (self._read.answers.keys() & whole) - lines.keys()
+        count = f"{len(fresh):,} new"
+        if len(fresh) < len(whole):
+            count += f"; {len(answered):,} of {len(whole):,} answered"
+        if model := self._other_model(fresh):
+            again += f"; the answers there are for {model!r}, and this run asks {self._model!r}"
         places = (self._folder / f"answers-{number:04}.jsonl" for number in itertools.count(1))
         free = next(path for path in places if not path.exists())
-        wait = agreeing(len(self._missing), "request waits", "requests wait")
+        waiting = len(self._missing)
+        wait = agreeing(waiting, "request waits", "requests wait")
+        them = agreeing(waiting, "it", "them")
         raise AnswersAwaitedError(
-            f"{len(self._missing):,} {wait} for an answer in {self._folder} ({names}; {len(fresh):,} new){again}; have "
-            f"them answered, as by `vllm run-batch --model {self._model} -i {self._folder / _OPEN} -o {free}` or a "
+            f"{waiting:,} {wait} for an answer in {self._folder} ({names}; {count}){again}; have {them} "
+            f"answered, as by `vllm run-batch --model {self._model} -i {self._folder / _OPEN} -o {free}` or a "
             "provider's batch page, put the answers into the folder as answers*.jsonl, and run the same command again"
         )
+
+    def _other_model(self, fresh: Sequence[str]) -> str | None:
+        """Return the model to which the folder has an answer that this run lacks only because of the model's name."""
+        for model in sorted(self._read.models - {self._model}):
+            for name in fresh:
+                if digest({**self._missing[name], "model": model}) in self._read.answers:
+                    return self.shown(model)
+        return None
+
+    def _tell_of_others(self) -> None:
+        """Name a file that may hold answers and has a name under which none are read."""
+        names = []
+        for path in sorted(self._folder.glob("[!.]*")):
+            own = (
+                path.name == "folder.json"
+                or path in (self._stamps or ())
+                or path.name.startswith("requests")
+            )
+            if not own and (
+                "answer" in path.name.lower() or path.suffix in {".json", ".jsonl", ".gz"}
+            ):
+                names.append(path)
+        if names:
+            more = f" (and {plural(len(names) - 1, 'more file')})" if names[1:] else ""
+            self._tell(
+                f"{names[0]}: not read{more}; answers are read from files named answers*.jsonl, so rename it if it holds "
+                "answers"
+            )
 
 
 def _stamp(path: Path) -> tuple[int, int]:

@@ -37,7 +37,13 @@ from refladder.backends.openai.options import Options, read_headers, read_key, r
 from refladder.backends.openai.rate_limit import RateLimiter
 from refladder.backends.openai.responses import written
 from refladder.backends.protocol import STATED_TOKENS, ReadMode, Streaming, Usage
-from refladder.errors import BackendUnavailableError, UsageError, option, redacted
+from refladder.errors import (
+    BackendUnavailableError,
+    MissingPackageError,
+    UsageError,
+    option,
+    redacted,
+)
 from refladder.records import Completion, LabelReading, Sampling
 
 if TYPE_CHECKING:
@@ -402,7 +408,7 @@ def open_openai(target: str, **given: Any) -> OpenAIBackend:
 def checked_packages(name: str) -> None:
     """Refuse a model on a server where a package that asks it is missing."""
     if missing := [package for package in _PACKAGES if find_spec(package) is None]:
-        raise BackendUnavailableError(
+        raise MissingPackageError(
             f"{name} needs the packages {' and '.join(_PACKAGES)} (missing: {', '.join(missing)}); "
             f"pip install {' '.join(_PACKAGES)}"
         )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from refladder.backends.labels import both_count, ids_after, shortened, spellings_after
 from refladder.backends.openai.errors import Refusal, at, changed
 from refladder.backends.openai.responses import parse_answer
-from refladder.errors import BackendUnavailableError, plural
+from refladder.errors import BackendUnavailableError, MissingPackageError, plural
 from refladder.records import without_none
 
 if TYPE_CHECKING:
@@ -360,7 +360,7 @@ def _local_tokenizer(name: str) -> Any:
     try:
         from transformers import AutoTokenizer
     except ImportError:
-        raise BackendUnavailableError(
+        raise MissingPackageError(
             "the option tokenizer needs transformers; pip install transformers"
         ) from None
     try:

@@ -191,8 +191,14 @@ def _checked_url(url: str) -> str:
     except ValueError:
         host = None
     if not host or parts.scheme not in {"http", "https"}:
+        found = url.rpartition("@")[2]
+        files = (
+            ""
+            if "://" in url
+            else f"; for answers through files in this folder, give {FILE}{found}"
+        )
         raise UsageError(
-            f"base_url must be like https://host/v1 or http://127.0.0.1:8000/v1, found {url.rpartition('@')[2]!r}"
+            f"base_url must be like https://host/v1 or http://127.0.0.1:8000/v1, found {found!r}{files}"
         )
     version = re.fullmatch(rf"{_VERSION}=[\w.-]+", parts.query, re.ASCII)
     if parts.username or parts.password or (parts.query and not version) or parts.fragment:

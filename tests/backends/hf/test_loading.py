@@ -17,7 +17,7 @@ from refladder.backends.hf import loading
 from refladder.backends.hf.loading import operations_per_second, parse_memory
 from refladder.engine.causal import Causal
 from refladder.engine.trie import Read
-from refladder.errors import BackendUnavailableError, UnknownNameError, UsageError
+from refladder.errors import BackendUnavailableError, ExitCode, UnknownNameError, UsageError
 from refladder.records import Sampling
 
 LONG = "A storm closed the harbour of Lerwick. " * 400
@@ -33,8 +33,10 @@ def read(backend, prompts):
 
 def test_missing_libraries_say_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    with unavailable(r"needs torch and transformers, .* run: pip install torch transformers$"):
+    needs = r"needs torch and transformers, .* run: pip install torch transformers$"
+    with unavailable(needs) as raised:
         connect("hf:org/model")
+    assert raised.value.exit_code == ExitCode.MISUSED
 
 
 def test_reading_the_weights_asks_for_huge_pages_unless_the_user_set_otherwise(folder, monkeypatch):

@@ -95,13 +95,45 @@ def test_the_message_says_what_waits_and_how_to_answer(folder):
         r"the answers into the folder as answers\*\.jsonl, and run the same command again"
     )
     awaited(folder, wanted)
-    awaited(folder, r"3 requests wait .*\(requests-0001\.jsonl; 0 new\)")
-    awaited(folder, r"1 request waits .*\(requests-0001\.jsonl; 0 new\)", number=1)
+    awaited(folder, r"3 requests wait .*\(requests-0001\.jsonl; 0 new; 0 of 3 answered\)")
+    put(folder, answered(folder)[:1])
+    still = (
+        r"4 requests wait .*\(requests-0001\.jsonl, requests-0002\.jsonl; 2 new; 1 of 5 answered\)"
+    )
+    awaited(folder, still, number=5)
+
+
+@pytest.mark.usefixtures("lines")
+def test_a_file_that_may_hold_answers_is_named(folder, lines, caplog):
+    for name in ("my-answers.jsonl", "answers.json", "Answers.csv", "batch_7_output.jsonl"):
+        put(folder, lines, name)
+    (folder / "notes.txt").write_text("mine")
+    awaited(folder)
+    (record,) = caplog.records
+    assert record.message == (
+        f"{folder / 'Answers.csv'}: not read (and 3 more files); answers are read from files named answers*.jsonl, so "
+        "rename it if it holds answers"
+    )
+
+
+def test_a_folder_that_is_answered_for_another_name_of_the_model(folder, lines):
+    put(folder, map(short, lines))
+    other = connect("openai:two", base_url=f"file:{folder}")
+    message = (
+        "3 new; 3 of 6 answered.*; the answers there are for 'toy', and this run asks 'two'; have "
+    )
+    with pytest.raises(AnswersAwaitedError, match=message):
+        other.read_labels(questions(3), LABELS)
+    # A folder may hold the requests of two models.
+    with pytest.raises(AnswersAwaitedError, match=r"2 new; 3 of 8 answered[^;]*; have "):
+        other.write(questions(2), DRAWN)
 
 
 @pytest.mark.usefixtures("lines")
 def test_a_request_is_written_once_by_whoever_needs_it(folder):
-    message = r"5 requests wait .*\(requests-0001\.jsonl, requests-0002\.jsonl; 2 new\)"
+    message = (
+        r"5 requests wait .*\(requests-0001\.jsonl, requests-0002\.jsonl; 2 new; 0 of 5 answered\)"
+    )
     awaited(folder, message, number=5)
     names = {request["custom_id"] for request in requests(folder)}
     assert len(names) == len(requests(folder)) == 5
@@ -136,7 +168,9 @@ def test_what_is_answered_goes_to_the_store_and_the_rest_waits(folder, lines, tm
     put(folder, lines[:2])
     with SqliteStore(tmp_path / "r.sqlite") as store:
         judge = Stored(through(folder), store)
-        with pytest.raises(AnswersAwaitedError, match=r"1 request waits .*; 0 new\)"):
+        with pytest.raises(
+            AnswersAwaitedError, match=r"1 request waits .*; 0 new; 2 of 3 answered\)"
+        ):
             judge.read_labels(questions(3), LABELS)
         # One of the two is read in part, and is read again, as a person may correct its line.
         assert store.count() == 1
@@ -165,7 +199,7 @@ def test_a_request_that_may_be_answered_later_waits_again(folder, lines, status)
     else:
         failed, reason = vllm(lines[0], "again", status), f"the server answered {status}: again"
     put(folder, [failed, *lines[1:]])
-    wanted = "1 request waits .*; 1 request failed and wait again, the first at "
+    wanted = "1 request waits .*; 1 request failed and waits again, the first at "
     awaited(folder, wanted + rf".*answers\.jsonl:1: {re.escape(reason)}; have")
     put(folder, lines[:1], "answers-2.jsonl")
     assert read(folder) == direct()
@@ -252,7 +286,7 @@ def test_answers_of_another_run(folder, tmp_path, caplog):
     with pytest.raises(AnswersAwaitedError):
         through(other).write(questions(2), DRAWN)
     put(folder, answered(other))
-    awaited(folder, r"3 requests wait .*; 0 new\)")
+    awaited(folder, r"3 requests wait .*; 0 new; 0 of 3 answered\)")
     (record,) = caplog.records
     assert record.message == (
         f"{folder / 'answers.jsonl'}: answers none of the requests in {folder}; if it belongs to another run, put it "

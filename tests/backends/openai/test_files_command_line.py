@@ -1,6 +1,7 @@
 """The commands with answers through files: exit code 4 while answers are awaited, and what they give in the end."""
 
 import json
+import re
 
 import pytest
 from answering import answered, put, requests, short
@@ -79,6 +80,27 @@ def test_score_asks_the_check_and_the_rows(table, judge, exchanges, command, tmp
     )
     assert found == expected
     assert found[0]["coherence_score"] is not None
+
+
+def test_answers_of_the_check_that_cannot_be_read(table, judge, command, folder):
+    score = ("score", table, *STORY, "--dimension", "coherence", "--answers", "stated", *judge)
+    assert command(*score).code == 4
+
+    def put_texts(*texts):
+        names = [request["custom_id"] for request in requests(folder)]
+        lines = [{"custom_id": name, "text": text} for name, text in zip(names, texts, strict=True)]
+        put(folder, lines)
+
+    put_texts(*["4"] * 24)
+    done = command(*score)
+    first = (
+        r"the first because: 1 of 1 answer unparsed: .* \(custom_id '\w+', '.*answers\.jsonl:\d+'\)"
+    )
+    told = f"of the judge check could not be read, {first}; correct the line and run the same command again\n"
+    assert re.search(f"refladder: 12 answers {told}", done.err)
+    assert (done.code, len(requests(folder))) == (4, 24)
+    assert re.search(f"12 answers {told}", command(*score, "--any-judge").err)
+    assert len(requests(folder)) > 24
 
 
 def test_build_needs_one_exchange_a_wave(exchanges, folder, tmp_path):

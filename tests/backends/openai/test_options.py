@@ -8,7 +8,7 @@ from toy_server import OPENAI
 
 from refladder.backends import connect
 from refladder.backends.openai.options import Options, read_key
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import ExitCode, UnknownNameError, UsageError
 
 CANARY = "sk-canary-5d41402abc4b2a76"
 ADDRESS = "http://127.0.0.1:9/v1"
@@ -54,7 +54,11 @@ HELD = r"base_url must hold no user, password or query but api-version, .* \(hos
     ("options", "message"),
     [
         ({"base_url": "127.0.0.1:8000"}, LIKE),
-        ({"base_url": "http://[::1"}, LIKE),
+        (
+            {"base_url": "requests"},
+            f"{LIKE} 'requests'; for answers through files in this folder, give file:requests",
+        ),
+        ({"base_url": "http://[::1"}, f"{LIKE} .*1'$"),
         ({"base_url": f"http://me:{CANARY}@h/v1"}, HELD),
         ({"base_url": f"https://h/v1?key={CANARY}"}, HELD),
         ({"base_url": f"https://h/v1?api-version=1&sig={CANARY}"}, HELD),
@@ -89,5 +93,6 @@ def test_no_model():
 def test_without_the_client(monkeypatch):
     monkeypatch.setattr("refladder.backends.openai.backend.find_spec", lambda _name: None)
     message = r"needs the packages aiohttp and tenacity \(.*\); pip install aiohttp tenacity$"
-    with unavailable(message):
+    with unavailable(message) as raised:
         connect("openai:toy", base_url=ADDRESS)
+    assert raised.value.exit_code == ExitCode.MISUSED
