@@ -121,6 +121,9 @@ def faults(folder: Path) -> tuple[list[str], int]:
                 broken += 1
                 print(f"{name}, {when}:\n{done.told}", file=sys.stderr)
         lines.append(_line(f"{len(groups[group])} faults {group}, {when}", codes))
+    done = _asked(rows, folder, None, good_handshake=True)
+    if done.code != 0:  # what was before, not the faults, decided how the runs ended
+        raise SystemExit(f"a run without a fault ended with {done.code}: {done.told}")
     told = f"{sum(map(len, groups.values()))} kinds of fault, each met twice; the slowest run took {slowest:.1f} s."
     return [
         told,
@@ -131,15 +134,23 @@ def faults(folder: Path) -> tuple[list[str], int]:
     ], broken
 
 
-def _asked(rows: Path, folder: Path, reply: Reply, *, good_handshake: bool) -> malformed.Ended:
+def _asked(
+    rows: Path, folder: Path, reply: Reply | None, *, good_handshake: bool
+) -> malformed.Ended:
+    """Score rows with a server that gives this answer to them, or to everything; without one, it has no fault."""
     seen = itertools.count()
 
     def answer(_method: str, _path: str, _headers: object, body: bytes) -> Reply:
         sent = json.loads(body) if body else {}
         of_a_row = "keeper found a bottle" in str(sent.get("messages"))
-        return Reply(good(next(seen), sent)) if good_handshake and not of_a_row else reply
+        if reply is None or (good_handshake and not of_a_row):
+            return Reply(good(next(seen), sent))
+        return reply
 
-    (folder / "o.jsonl.judgments.jsonl").unlink(missing_ok=True)
+    for path in folder.glob(
+        "o.jsonl*"
+    ):  # of the fault before, which this run would resume or not replace
+        path.unlink()
     options = ("mode=top", "attempts=2", "timeout=2", "patience=1")
     with HttpServer(answer) as server:
         arguments = [
@@ -150,6 +161,7 @@ def _asked(rows: Path, folder: Path, reply: Reply, *, good_handshake: bool) -> m
             "--dimension",
             "coherence",
             "--no-store",
+            "--any-judge",
         ]
         arguments += [
             "--judge",
