@@ -546,7 +546,7 @@ def agreement(
 
 
 def _levels(asked: Sequence[str], benchmark: Benchmark) -> list[str]:
-    """Return the levels with a correlation: `pooled` beside single outputs, and none between missing systems."""
+    """Return the levels that are computed: `pooled` too where outputs are single, and none between systems without names."""
     levels = list(asked)
     if "within_context" in levels and "pooled" not in levels and _has_single_outputs(benchmark):
         levels.append("pooled")
