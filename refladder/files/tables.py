@@ -30,7 +30,7 @@ from refladder.files import streams
 from refladder.files.folders import open_folder
 from refladder.files.inspect_logs import read_samples
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device, open_bytes
-from refladder.files.locks import cannot_write
+from refladder.files.locks import cannot_write, refuse_folder
 from refladder.files.outputs import check_own, write_run
 from refladder.files.scored_folders import finished_files
 from refladder.files.streams import is_url, list_urls, open_url
@@ -602,10 +602,7 @@ def open_sink(
         raise UsageError(
             f"{path}: a file is written on this machine only; name a file here, and copy it to the URL"
         )
-    if Path(path).is_dir():
-        raise UsageError(
-            f"{path}: a folder; name a file in it, such as {Path(path, 'scored.jsonl')}"
-        )
+    refuse_folder(Path(path))
     form = format_of(path, given, output=True)
     if escape_formulas and form != "csv":
         raise UsageError(

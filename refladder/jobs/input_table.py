@@ -59,7 +59,7 @@ def check_input(
     without = Counter[str]()
     with closing(read_rows(source, tables.given)) as rows:
         _check_free(source, rows, added)
-        read = items(rows, mapped, check_ids=True)
+        read = _with_background(items(rows, mapped, check_ids=True), mapped)
         if recorded is not None:
             read = with_every_judged(recorded, source, read, mapped)
         if ladders is not None:
@@ -102,6 +102,18 @@ def _check_free(source: str, rows: Rows, added: Collection[str]) -> None:
     """Check that the columns that are added do not exist."""
     if clash := sorted({*added}.intersection(rows.columns() or ())):
         raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
+
+
+def _with_background(rows: Iterable[Item], mapped: Mapped) -> Iterator[Item]:
+    """Yield rows; after the last one, refuse a column of backgrounds that was named and that no row has."""
+    column = mapped.columns.get("background")
+    first, found = None, column is None
+    for item in rows:
+        first = first or item.row
+        found = found or column in item.row.fields
+        yield item
+    if first is not None and not found:
+        mapped.cell(first, "background")
 
 
 def _noticed(rows: Iterable[Item], ladders: LadderSet, events: Events) -> Iterator[Item]:

@@ -98,9 +98,8 @@ class Mapped:
         if text is not None and not isinstance(text, str):
             column = self.columns.get("output", "output")
             raise DataError(f"{row.where}: column {column!r} must be a string, found {text!r:.60}")
-        # These may be absent, but not under a name of the user's.
-        for what in (SYSTEM, "background"):
-            self.cell(row, what, needed=False)
+        if SYSTEM in self.columns:
+            self.cell(row, SYSTEM)
         return text
 
     def id_in(self, row: Row, what: str, *, needed: bool = True) -> str | None:

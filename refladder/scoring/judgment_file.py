@@ -89,7 +89,7 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
         raise DataError(
             f"{path}: empty; a judgments file is what `refladder score --judgments` writes"
         )
-    if '"schema"' not in first[1]:
+    if '"schema"' not in first[1] and not path.endswith(".judgments.jsonl"):
         others = [] if is_url(path) else sorted(Path(path).parent.glob("*.judgments.jsonl"))
         such = f", such as {others[0]}" if others else ""
         raise DataError(

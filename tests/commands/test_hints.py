@@ -237,11 +237,11 @@ SAID = [
     ),
     (
         "filter scored.jsonl --min overall_score=1 --out folder",
-        "refladder: folder: a folder; name a file in it, such as folder/scored.jsonl\n",
+        "refladder: folder: a folder; name a file in it\n",
     ),
     (
         "filter scored.jsonl --min overall_score=1 --out folder --out-format csv",
-        "refladder: folder: a folder; name a file in it, such as folder/scored.jsonl\n",
+        "refladder: folder: a folder; name a file in it\n",
     ),
     (
         "score rows.jsonl --ladders demo/story --out o.xlsx",
