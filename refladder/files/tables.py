@@ -213,8 +213,10 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
 
 
 def standard_form(path: str, source_form: str) -> str | None:
-    """Return the default output format: csv for CSV on standard output; None for the extension of a file."""
-    return "csv" if path == STANDARD and source_form == "csv" else None
+    """Return the default format of standard output or a pipe: csv for CSV, else jsonl; None for the extension of a file."""
+    if isinstance(path, Collected) or not read_once(path):
+        return None
+    return "csv" if source_form == "csv" else "jsonl"
 
 
 def read_once(path: str) -> bool:

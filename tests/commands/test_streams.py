@@ -121,9 +121,11 @@ def test_a_pipe_is_refused_where_a_file_is_read_and_added_to(fails, stories, tmp
     assert message == f"refladder: {pipe}: {reason}"
 
 
-def test_process_substitution_is_a_table_and_an_output(shell):
+@pytest.mark.parametrize("format_out", ["", "--out-format jsonl"])
+def test_process_substitution_is_a_table_and_an_output(shell, format_out):
+    """A pipe gets the format of the table that is read."""
     line = SCORE.replace("in.jsonl", "<(cat in.jsonl)")
-    done = shell(f"{line} --format jsonl --out >(cat) --out-format jsonl")
+    done = shell(f"{line} --format jsonl --out >(cat) {format_out}")
     assert done.returncode == 0, done.stderr
     assert '"coherence_score"' in done.stdout
 

@@ -27,7 +27,7 @@ def test_the_format_is_told_by_the_ending():
     with pytest.raises(UsageError, match=r"^a\.txt: unknown file extension; use .jsonl, .csv or"):
         format_of("a.txt")
     assert standard_form("-", "csv") == "csv"
-    assert standard_form("-", "jsonl") is None
+    assert standard_form("-", "parquet") == standard_form("-", "jsonl") == "jsonl"
     assert standard_form("a.jsonl", "csv") is None
 
 
