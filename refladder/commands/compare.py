@@ -95,8 +95,7 @@ def compare(
         `difference` of the means over the contexts of both, `low` and `high` of its 95 % interval, `p` of the paired
         permutation test, `p_holm`, `win_rate`, `contexts`, and `worst_case`: the difference if rows without a score
         count as the low end of the scale, with `unscored_first` and `unscored_second` of them) and `gate` (`system`,
-        `worse`, None where it cannot be compared, and the `reason` why it fails, None if it passes). What has no value is
-        None.
+        `worse`, also where it cannot be compared, and the `reason`). What has no value is None.
 
     Raises:
         UsageError: fewer than two systems, or the score column is not clear.

@@ -130,15 +130,15 @@ def decide(
     more = holm(sign_test(lacking[:, 0], lacking.sum(axis=1)).tolist())
     # With fewer contexts, not even a difference in every one of them is significant in a two-sided test.
     needed = math.floor(math.log2(len(own) / SIGNIFICANT)) + 2
-    # The number of a test, its reason, and whether that is known to be worse; the first test with a reason decides.
-    reasons: list[tuple[int, str, bool | None]] = []
+    # A reason and the number of the test that it is of; the first test with a reason decides.
+    reasons: list[tuple[int, str]] = []
     p_values = corrected([pair.p for pair in own])
     for pair, other, p, lacks, p_more in zip(own, others, p_values, lacking, more, strict=True):
         sign = 1 if pair.first == system else -1
         worse = f"{system} is significantly worse than {other}"
         if _is_worse(p, pair.difference, sign):
             both = f"on the {pair.contexts:,} contexts that both score (p {number(p, 4)})"
-            reasons.append((1, f"{worse} {both}", True))
+            reasons.append((1, f"{worse} {both}"))
         worst = pair.worst_case
         if worst is None:
             continue
@@ -152,21 +152,22 @@ def decide(
             rows = f"; rows without a score: {counts}{see}"
         if _is_worse(worst.p_holm, worst.difference, sign):
             as_low = f"if rows without a score ({counts}) count as {low.value:g}, {low.meaning}"
-            reasons.append((2, f"{worse} (p {number(worst.p_holm, 4)}) {as_low}{see}", True))
+            reasons.append((2, f"{worse} (p {number(worst.p_holm, 4)}) {as_low}{see}"))
         if p_more < SIGNIFICANT:
             lacking_more = (
                 f"{system} lacks a score in significantly more contexts than {other}: {lacks[0]:,} have one of {other} "
                 f"only, and {lacks[1]:,} of {system} only (p {number(p_more, 4)}){rows}"
             )
-            reasons.append((3, lacking_more, True))
+            reasons.append((3, lacking_more))
         elif pair.contexts < needed:
             too_few = (
                 f"{system} cannot be compared with {other}: {plural(pair.contexts, 'context')} with a score of both, and "
                 f"at least {needed} are needed{rows}"
             )
-            reasons.append((3, too_few, None))
-    _, reason, is_worse = min(reasons, key=itemgetter(0), default=(0, None, False))
-    return Gate(system=system, worse=is_worse, reason=reason)
+            reasons.append((3, too_few))
+    _, reason = min(reasons, key=itemgetter(0), default=(0, None))
+    # Whoever reads only this value must not pass a system that cannot be compared.
+    return Gate(system=system, worse=reason is not None, reason=reason)
 
 
 def _is_worse(p: float | None, difference: float | None, sign: int) -> bool:

@@ -48,10 +48,10 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether a system is worse than another one (None: they cannot be compared), and why it fails; None if it passes."""
+    """Whether a system is worse than another one or cannot be compared, and the sentence that says why."""
 
     system: str
-    worse: bool | None
+    worse: bool
     reason: str | None
 
 
