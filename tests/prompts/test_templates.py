@@ -327,7 +327,7 @@ def test_stated_shows_the_references_before_the_target_and_ends_with_the_form_of
     assert offenders(check, itertools.product(TASKS, orders)) == []
 
 
-def test_a_rating_names_the_ends_of_the_scale_and_shows_the_target_last():
+def test_a_rating_names_the_ends_of_the_scale_and_shows_what_it_shares_first():
     ends = ("\n1 is the worst: ", "\n5 is the best: ")
     form = 'A line is the rating, a colon and its probability in percent, in the form "1: number"; '
 
@@ -336,12 +336,14 @@ def test_a_rating_names_the_ends_of_the_scale_and_shows_the_target_last():
         criterion = "<criteria>" if role == "rating-together" else "<dimension>: <description>"
         own = ["<context>", "<background>", "<target>"]
         examples = ["<reference_context>", "<reference_background>", "<examples>"]
-        assert in_order(
-            text, ["Evaluation criteria:\n", criterion, *ends, "steps:\n", *examples, *own]
-        )
+        asked = ["Evaluation criteria:\n", criterion, *ends, "steps:\n"]
+        # Ratings on several criteria share all that comes before the first criterion.
+        apart = role in {"rating", "rating-stated"}
+        assert in_order(text, [*own, *asked] if apart else [*asked, *examples, *own])
         assert [part for part in (criterion, *ends, "<target>") if part not in text] == []
         heading = f"Target {noun.lower()}" if role in ANCHORED else noun
-        assert f"\n{heading}:\n<target>\n\nAnswer with " in text
+        after = "Evaluation criteria:" if apart else "Answer with "
+        assert f"\n{heading}:\n<target>\n\n{after}" in text
         assert (form in text) == (role not in {"rating", "anchored"})
         # A row of a shared set may have no context.
         if task != "document":
@@ -354,6 +356,6 @@ def test_a_rating_names_the_ends_of_the_scale_and_shows_the_target_last():
         whole, stated = plain(task, role), plain(task, f"{role}-stated")
         assert whole.split("Evaluation steps:")[0] == stated.split("Evaluation steps:")[0]
         shown = re.compile(r"\n\n[^\n]+:\n<.*>\n\n(?=Answer)", re.DOTALL)
-        assert (
-            shown.search(whole.split("steps:")[1])[0] == shown.search(stated.split("steps:")[1])[0]
-        )
+        if role == "anchored":
+            found = [shown.search(text.split("steps:")[1])[0] for text in (whole, stated)]
+            assert found[0] == found[1]

@@ -545,8 +545,10 @@ def _rating_of(level: int, rungs: int) -> float:
 
 def _beginning(group: Group) -> tuple[str, str, str]:
     question = group[0]
-    examples = question.texts.get("examples", "")
-    return question.texts.get("criteria", question.dimension.name), examples, question.context.id
+    # Graded examples belong to a criterion; without them the context and the text come before it.
+    if examples := question.texts.get("examples", ""):
+        return question.dimension.name, examples, question.context.id
+    return question.context.id, question.texts["target"], question.dimension.name
 
 
 def _reading(probabilities: list[float] | str, answer: Completion) -> LabelReading:
