@@ -86,7 +86,7 @@ WRONG = [
         "^least_mass=2: must be a probability from 0 to 1": ([GOOD], {"least_mass": 2}),
         "did you mean 'demo/story'": ([GOOD], {"ladders": "demo/stori"}),
         "^store=True names no file; give a path, None for the default, or False": ([GOOD], {"store": True}),
-        "^give the ladder set: ladders=SET; only judge='distilled:FOLDER' needs none": ([GOOD], {"ladders": None}),
+        "^name the ladder set with ladders. Shipped sets for such a table: general/document ": ([GOOD], {"ladders": None}),
         "^judge 'distilled:': must be distilled:FOLDER, with a folder of `refladder distil`": (
             [GOOD], {"judge": "distilled:"}
         ),
