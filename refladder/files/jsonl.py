@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
-# How .xlsx, .ods and .xls begin.
 # A file in another encoding is most often of Windows.
 TO_UTF8 = "save it as UTF-8 (in Excel: CSV UTF-8), or run `iconv -f CP1252 -t UTF-8 FILE > NEW`"
+# How a file in UTF-16 begins, of which Excel's "Unicode text" is one.
+_UTF16 = b"\xff\xfe", b"\xfe\xff"
+# How .xlsx, .ods and .xls begin.
 _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 
 
@@ -82,6 +84,8 @@ def not_utf8(where: str, error: UnicodeDecodeError, advice: str = TO_UTF8) -> Da
     byte = error.object[error.start]
     if error.object.startswith(_SPREADSHEETS):
         advice = "it holds a spreadsheet; save it as CSV"
+    elif error.object.startswith(_UTF16):
+        advice = f"it is in UTF-16; {TO_UTF8.replace('CP1252', 'UTF-16')}"
     return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); {advice}")
 
 
