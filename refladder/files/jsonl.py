@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
-from refladder.files.locks import cannot_write, has_ended, refuse_folder, try_lock
+from refladder.files.locks import cannot_write, has_ended, make_folder, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import adapter, parse_as, parse_json
 from refladder.records import SCHEMAS
@@ -199,7 +199,7 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
         _remove_leftovers(path)
     mode = 0o600 if private else 0o666
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         raw = io.FileIO(partial, "w", opener=lambda name, flags: os.open(name, flags, mode))
     try:
         if not direct:
@@ -269,7 +269,7 @@ def append_records(path: Path, records: Iterable[object]) -> None:
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Put lines, each with its newline, at the end of a file, made if needed; on the disk when this returns."""
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with path.open("ab") as stream:
             mend_end(path, stream)
             stream.write(b"".join(lines))
