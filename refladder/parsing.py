@@ -179,10 +179,10 @@ def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[st
 
 
 def each_leaf(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Change everything in a JSON value but objects and lists."""
+    """Change everything in a JSON value but objects and lists; a tuple is a list."""
     if isinstance(value, dict):
         return {key: each_leaf(inner, change) for key, inner in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [each_leaf(inner, change) for inner in value]
     return change(value)
 

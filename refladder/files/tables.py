@@ -31,7 +31,7 @@ from refladder.files.folders import open_folder
 from refladder.files.inspect_logs import read_samples
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device, open_bytes
 from refladder.files.locks import cannot_write, refuse_folder
-from refladder.files.outputs import check_own, write_run
+from refladder.files.outputs import check_options, check_own, write_run
 from refladder.files.scored_folders import finished_files
 from refladder.files.streams import is_url, list_urls, open_url
 from refladder.parsing import check_names, parse_json
@@ -647,6 +647,7 @@ def open_sink(
             f"Parquet cannot be written to standard output; give {option('out')} FILE.parquet"
         )
     check_own(path, (record or {}).get("command"))
+    check_options((record or {}).get("options"))
     with nullcontext(sys.stdout.buffer) if path == STANDARD else atomic(Path(path)) as stream:
         if form == "parquet":
             with _parquet_sink(path, stream, added, columns, source) as write:
