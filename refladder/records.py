@@ -543,7 +543,8 @@ class Run:
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 if every pair was asked in both orders. `answers`
     is the number of answers sampled for each question, 0 if label probabilities were read, or the name of a mode that
     rates texts. `anchors` are those of a shared set that score. `stated` is the number of orders in which each ladder was
-    shown if the judge stated probabilities, else 0.
+    shown if the judge stated probabilities, else 0. `rated_rungs` is the number of ratings of rungs before those of texts;
+    None in a file of a version that did not count them.
     """
 
     recipe: Recipe
@@ -554,6 +555,7 @@ class Run:
     answers: int | str = 0
     anchors: tuple[str, ...] = ()
     stated: int = 0
+    rated_rungs: int | None = field(default=None, compare=False)
 
     @property
     def sampled(self) -> int:

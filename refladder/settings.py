@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from refladder.errors import UsageError, option
+from refladder.errors import UsageError, meant_share, option
 from refladder.records import Sampling
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def check_least_mass(least_mass: float) -> None:
     """Check the least label mass that is trusted, before a judge is opened."""
     if not 0 <= least_mass <= 1:
         raise UsageError(
-            f"{option('least-mass')}={least_mass:g}: must be a probability from 0 to 1"
+            f"{option('least-mass')}={least_mass:g}: must be a probability from 0 to 1{meant_share(least_mass)}"
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RUN, JUDGMENTS, COUNTS = "run.json", "judgments", "counts"
 SCHEMA = "scored-folder/1"
-TABLES = ".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz"
+TABLES = ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".gz"
 _OF_COUNTS = tuple(f"{ending}.json" for ending in TABLES)
 _AGAIN = "run the same `refladder score` command again"
 

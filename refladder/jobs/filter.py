@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, option, plural
+from refladder.errors import DataError, UsageError, meant_share, option, plural
 from refladder.files.jsonl import read_record
 from refladder.files.tables import (
     Row,
     format_of,
-    meant_number,
     number_in,
     parse_number,
     read_rows,
@@ -42,13 +41,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.events import Events
-    from refladder.files.tables import Write
+    from refladder.files.tables import Rows, Write
     from refladder.jobs.link import Linker
     from refladder.settings import Tables
 
 
 KEEP, DROP = "keep", "drop"
-_PERCENT = 100
 _REVISED = "the {} is of an earlier revision of the ladders; `build --add` changed none of those, so it still holds"
 
 
@@ -81,9 +79,8 @@ class Condition(Filtering):
         if self.best is None and self.link is None and (self.top is None) != (self.by is None):
             raise UsageError(f"{top} FRACTION and {by} COLUMN go together; give both")
         if self.top is not None and not 0 < self.top <= 1:
-            meant = meant_number(f"{self.top}%") if 1 < self.top <= _PERCENT else ""
             raise UsageError(
-                f"{top} {self.top}: a fraction must be more than 0 and at most 1{meant}"
+                f"{top} {self.top}: a fraction must be more than 0 and at most 1{meant_share(self.top)}"
             )
         for column, value in [*self.min.items(), *self.max.items()]:
             if not math.isfinite(value):
@@ -345,6 +342,7 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
         if condition.per in mapped and condition.per not in columns:
             condition = replace(condition, per=mapped[condition.per])
         best = _best_rows(source, form, condition) if selects else None
+        _check_first(rows, named, _Thresholds(condition, linker))
 
         renamed = [f"{field}={name}" for field, name in mapped.items()]
         record = {"command": "filter", "options": {"column": renamed}}
@@ -373,6 +371,15 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
     passes.describe(report)
     report.rows = report.passed + report.rejected + report.unscored
     return report
+
+
+def _check_first(rows: Rows, named: str, passes: _Thresholds) -> None:
+    """Test the first row, or the header of a table without rows, so that what is wrong is an error before any output."""
+    first, columns = rows.first(), rows.columns()
+    if first is None and columns:
+        first = Row(f"{named}:1", dict.fromkeys(columns))
+    if first is not None:
+        passes(first)
 
 
 def _of_link(condition: Condition, linker: Linker) -> Condition:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, similar
-from refladder.files.tables import Row, cell_of
+from refladder.files.tables import Row, refuse_judgments, text_cell
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.user_table import context_text
@@ -109,11 +109,12 @@ class Mapped:
     def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:
         """Return the cell of the field `what`; a missing column is a DataError if it is needed or was named by the user."""
         column = self.columns.get(what, what)
-        value = cell_of(row.fields, column, row)
+        value = text_cell(row.fields, column, row)
         if value is not row:
             return value
         if not needed and what not in self.columns:
             return None
+        refuse_judgments(row.where, list(row.fields))
         free = [name for name in row.fields if name not in {*FIELDS, *self.columns.values()}]
         near = similar(column, free)
         hint = f"; did you mean {column_option(what, near)}?" if near else "."

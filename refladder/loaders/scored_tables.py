@@ -9,7 +9,7 @@ from refladder.errors import DataError, UsageError, option
 from refladder.files.outputs import RunRecord, read_record, record_of
 from refladder.files.scored_folders import RUN
 from refladder.files.streams import is_url
-from refladder.files.tables import STANDARD, InMemory, is_many
+from refladder.files.tables import STANDARD, InMemory, is_many, refuse_judgments
 from refladder.records import is_revised, same_scale, scale_of
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ OF_SCORES = "_score", "_grade", "_spread"
 
 def score_column(source: str, columns: Sequence[str] | None) -> str:
     """Return the column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one."""
+    refuse_judgments(source, columns or ())
     names = [name for name in columns or () if str(name).endswith("_score")]
     grades = {
         f"{str(name).removesuffix('_grade')}_score"

@@ -29,6 +29,7 @@ from refladder.files.tables import (
     read_once,
     read_rows,
     read_twice,
+    text_cell,
 )
 from refladder.loaders.draft import MEAN, Draft, output_text_id
 from refladder.loaders.fields import missing_column, name_of, numbers_of, text_of, texts_of
@@ -276,7 +277,7 @@ def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: b
         # A field whose cell is empty is treated as absent.
         filled = {}
         for field, name in columns.items():
-            if cell_of(row.fields, name) not in (None, ""):
+            if text_cell(row.fields, name) not in (None, ""):
                 filled[field] = name
         columns = filled
     text = background = ""
@@ -296,6 +297,6 @@ def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
     """Return text and background of a row's context; `text_id` makes an id from them if the row has none."""
     text = text_of(row, columns["context"])
     background = columns.get("background")
-    if background is None or cell_of(row.fields, background) is None:
+    if background is None or text_cell(row.fields, background) is None:
         return text, ""
     return text, text_of(row, background)

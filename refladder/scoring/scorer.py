@@ -231,6 +231,7 @@ class LadderScorer:
             for group in groups:
                 if any(question.comparison in recorded for question in group):
                     self._rungs.append(group)
+        self.run = replace(self.run, rated_rungs=sum(map(len, self._rungs or ())))
         # What the judge check found, by dimension, for the notes of scored rows.
         self.notes: Mapping[str, str] = {}
         self._verdicts = Verdicts(self.run, self.scale)

@@ -141,7 +141,7 @@ WRONG = [
         "^out='s3://b/x.jsonl': a call writes files on this machine only; give out=": ("x", {"out": "s3://b/x.jsonl"}),
         r"unknown rule 'ladder-sums'; did you mean 'ladder-sum'\?": (JUDGED, {"rule": "ladder-sums"}),
         "unknown dimension of weights 'wit'": (JUDGED, {"weights": {"wit": 1}}),
-        "^least_mass=2: must be a probability from 0 to 1$": (JUDGED, {"least_mass": 2}),
+        "^least_mass=2: must be a probability from 0 to 1; give 0.02 for 2 %$": (JUDGED, {"least_mass": 2}),
     }),
     (refladder.link, {"to": JUDGED}, {
         "^out='-': a call writes no standard output": (JUDGED, {"out": "-"}),

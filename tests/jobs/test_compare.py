@@ -157,6 +157,23 @@ def test_names_of_systems_stay_as_they_are(command, scored, names):
     assert names[0].partition("\n")[0] in command(line).out
 
 
+def test_a_file_of_judgments_is_named_as_such(command, fails, write_jsonl, tmp_path):
+    rows = [{"context_id": "story-01", "output": text} for text in ("A lamp.", "A lamp went out.")]
+    out = tmp_path / "r-a.jsonl"
+    line = ("score", write_jsonl(rows), "--ladders", "demo/story", "--dimension", "coherence")
+    assert command(*line, "--out", out).code == 0
+    judged = f"{out}.judgments.jsonl"
+    told = f"refladder: {judged}: a file of judgments; name the scored rows, {out}\n"
+    for line in (
+        f"compare {out} {judged}",
+        f"compare {judged} {out}",
+        f"filter {judged} --min coherence_score=0",
+        f"pairs {judged} --margin 1",
+        f"score {judged} --ladders demo/story",
+    ):
+        assert fails(2, line) == told
+
+
 def test_tables_that_cannot_be_compared_are_refused(scored):
     first, rows = scored()
     second, _ = scored("other.jsonl", systems=("third",), signature="t")

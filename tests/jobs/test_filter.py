@@ -126,6 +126,16 @@ def test_csv_cells_stay_what_they_were(command, tmp_path):
     assert done.out == '\ufeffid,score,text\r\n008,1,"two\nlines"\r\n009,,x\r\n'
 
 
+def test_a_table_without_scores_is_refused_before_its_header_is_written(fails, tmp_path):
+    path = tmp_path / "in.csv"
+    for text, line in (("id,text\n1,a\n", 2), ("id,text\n", 1)):
+        path.write_text(text)
+        # Nothing is on standard output, which `fails` checks.
+        assert fails(2, f"filter {path} --min score=9").startswith(
+            f"refladder: {path}:{line}: no column 'score'"
+        )
+
+
 def test_a_table_without_passing_rows_keeps_its_header(command, tmp_path):
     path, empty = tmp_path / "in.csv", tmp_path / "empty.jsonl"
     for text in ("id,score\n1,2\n", "id,score\n"):

@@ -312,11 +312,11 @@ EITHER = "give what to promise: either --precision or --recall"
         (f"{GOOD} {BY}", EITHER),
         (
             f"{GOOD} {BY} --precision 80",
-            "a promised share of 80.0: it must be more than 0 and less than 1",
+            "a promised share of 80.0: it must be more than 0 and less than 1; give 0.8 for 80 %\n",
         ),
         (
             f"{ASKED} --sure 1",
-            "a promised certainty of 1.0: it must be more than 0 and less than 1",
+            "a promised certainty of 1.0: it must be more than 0 and less than 1, such as 0.9\n",
         ),
         (
             ASKED.replace(">=4", "high"),

@@ -41,15 +41,17 @@ if TYPE_CHECKING:
 class Mode(ABC):
     """How a judge is asked about a text, and how its answers become a score.
 
-    `name` is that of `--answers`. `sampled` is the number of answers to a question, 0 if they are not sampled. With
-    `needs_ladders`, a text without a ladder has no score.
-    With `has_anchor_spread`, a score against a shared set has a spread over its anchors; with `has_intervals`, a score
-    has an interval.
+    `name` is that of `--answers`, and `roles` are those of its prompts. `sampled` is the number of answers to a question,
+    0 if they are not sampled. With `needs_ladders`, a text without a ladder has no score. With `rates_rungs`, ratings of
+    rungs come before those of texts. With `has_anchor_spread`, a score against a shared set has a spread over its anchors;
+    with `has_intervals`, a score has an interval.
     """
 
     name: str
+    roles: tuple[str, ...]
     sampled = 0
     needs_ladders = True
+    rates_rungs = False
     has_anchor_spread = True
     has_intervals = False
 

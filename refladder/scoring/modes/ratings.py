@@ -82,7 +82,8 @@ class Rating(Mode):
 
     has_anchor_spread = False
     needs_ladders = False
-    _role = "rating"
+    rates_rungs = True
+    roles = ("rating",)
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -112,7 +113,7 @@ class Rating(Mode):
     def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
         """Return the role of a rating."""
         del ladders, yes_no
-        return self._role
+        return self.roles[0]
 
     def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
         """Return a run that reads the probabilities of the digits."""
@@ -339,7 +340,7 @@ class Rating(Mode):
 class StatedRating(Rating):
     """A rating of a text alone: the judge writes a percentage for each of the five ratings."""
 
-    _role = "rating-stated"
+    roles = ("rating-stated",)
 
     def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
         """Return a run in which the judge writes its most probable answer."""
@@ -400,7 +401,7 @@ class StatedRating(Rating):
 class Together(StatedRating):
     """A rating on all dimensions in one answer."""
 
-    _role = "rating-together"
+    roles = ("rating-together",)
 
     def groups(
         self,
@@ -454,6 +455,7 @@ class _Anchored(Rating):
     """A rating of a text after the rungs of a ladder as graded examples: its own ladder, or the first anchor's."""
 
     needs_ladders = True
+    rates_rungs = False
 
     def of_rungs(self, ladders: LadderSet) -> Mode:
         """Return the mode without examples where no other anchor has a ladder: a rung is no example of itself."""
@@ -525,13 +527,13 @@ class _Anchored(Rating):
 class Anchored(_Anchored):
     """A rating after graded examples, read from the probabilities of the five digits."""
 
-    _role = "anchored"
+    roles = ("anchored",)
 
 
 class StatedAnchored(_Anchored, StatedRating):
     """A rating after graded examples: the judge writes a percentage for each of the five ratings."""
 
-    _role = "anchored-stated"
+    roles = ("anchored-stated",)
 
     def _alone(self) -> Mode:
         """Return the mode without examples."""

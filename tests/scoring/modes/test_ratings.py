@@ -272,6 +272,82 @@ def test_a_run_resumes_and_its_judgments_give_the_same_rows(answers, tmp_path):
         refladder.rescore(kept, out=again, rule="hard-votes")
 
 
+@pytest.fixture(scope="module", params=["counted", "older"])
+def rated(request, tmp_path_factory):
+    """A judgments file: 3 anchors, 2 criteria and 5 levels give the ratings of rungs in lines 2 to 31."""
+    folder = tmp_path_factory.mktemp("rated")
+    table, kept = folder / "rows.jsonl", folder / "kept.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    out = folder / "out.jsonl"
+    scored(Rater(), "rating:stated", made(dimensions=BOTH), table, out=out, judgments=kept)
+    lines = kept.read_text().splitlines(keepends=True)
+    if request.param == "older":
+        assert ',"rated_rungs":30' in lines[0]
+        lines[0] = lines[0].replace(',"rated_rungs":30', "")
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:16] + lines[31:], ": 15 ratings of rungs, and the run made 30; take"),
+        (lambda lines: [lines[0], *lines[31:]], ": 0 ratings of rungs, and the run made 30; take"),
+        (
+            lambda lines: [*lines[:3], *lines[4:]],
+            ": 29 ratings of rungs, and the run made 30; take",
+        ),
+        (
+            # line 3 is given twice, and line 4 is missing
+            lambda lines: [*lines[:3], lines[2], *lines[4:]],
+            ":4: no rating of 'rung:2@a' of context 'a' on 'clarity' is expected here; take",
+        ),
+        (
+            lambda lines: [lines[0].replace("rating:stated", "anchored:stated"), *lines[1:]],
+            ":1: asked with --answers anchored:stated, and the prompts are of the role 'rating-stated'; take",
+        ),
+        (
+            lambda lines: [lines[0].replace('"rating:stated"', "0"), *lines[1:]],
+            ":1: asked with --answers 0, and the prompts are of the role 'rating-stated'; take",
+        ),
+        (
+            lambda lines: [*lines[:5], lines[5].replace("rung:5@a", "rung:6@a"), *lines[6:]],
+            ":6: no rating of 'rung:6@a' of context 'a' on 'clarity' is expected here; take",
+        ),
+        (
+            lambda lines: [*lines[:5], lines[5].replace('"2","3","4"', '"2","9","4"'), *lines[6:]],
+            ":6: outcomes '1, 2, 9, 4, 5', and this file holds judgments between 1, 2, 3, 4, 5, in this order;",
+        ),
+        (
+            lambda lines: [
+                line.replace('"1","2","3","4","5"', '"5","4","3","2","1"') for line in lines
+            ],
+            ":2: outcomes '5, 4, 3, 2, 1', and this file holds judgments between 1, 2, 3, 4, 5, in this order;",
+        ),
+        (
+            lambda lines: [*lines, lines[1].replace('"note":null', '"note":"other"')],
+            ":36: the rating of rung 1@a differs from that at the start of",
+        ),
+    ],
+)
+def test_ratings_of_rungs_that_no_run_made_give_no_grades(rated, change, message, fails, tmp_path):
+    kept = tmp_path / "kept.jsonl.judgments.jsonl"
+    kept.write_text("".join(rated))
+    refladder.rescore(kept)
+    kept.write_text("".join(change(rated)))
+    assert fails(2, f"rescore {kept}").startswith(f"refladder: {kept}{message}")
+
+
+def test_ladders_of_contexts_are_counted_too(fails, tmp_path):
+    kept = tmp_path / "kept.jsonl.judgments.jsonl"
+    rows = [{"context_id": "a", "output": text_of(3.0, "t")}]
+    scored(Rater(), "rating:stated", made(shared=False), rows, judgments=kept)
+    lines = kept.read_text().splitlines(keepends=True)
+    # Without the five rungs of the last of three ladders.
+    kept.write_text("".join(lines[:11] + lines[16:]))
+    message = f"refladder: {kept}: 10 ratings of rungs, and the run made 15; take the file as"
+    assert fails(2, f"rescore {kept}").startswith(message)
+
+
 def test_a_judge_that_fails_keeps_what_it_answered(tmp_path):
     kept = tmp_path / "kept.jsonl"
 
