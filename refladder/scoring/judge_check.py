@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
@@ -12,13 +13,14 @@ import numpy as np
 from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import JudgeRefusedError, option, plural
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import SCHEMAS, JudgeCheck, digest_of
+from refladder.records import SCHEMAS, JudgeCheck, by_name, digest_of
 from refladder.scoring.asker import Asker
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import drawn_ladders
 from refladder.statistics.certificate import ALPHA, sign_test
 from refladder.statistics.rate import wilson
+from refladder.statistics.surface import length_rise, right_by_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +63,9 @@ def prove(
         groups = drawn_questions(scorer.ladders, dimension, mode, scorer.dimensions)
         path = _file(folder, run, groups)
         if path and path.exists():
-            known[name] = read_record(JudgeCheck, path)
+            # A check of an earlier version was stored without this count.
+            by_length = _by_length(scorer.ladders, dimension)
+            known[name] = replace(read_record(JudgeCheck, path), by_length=by_length)
         # Answers that could not be read are read again.
         if name not in known or known[name].unparsed:
             new[name] = groups
@@ -134,6 +138,7 @@ def judge_checks(
     if isinstance(asker.backend, DryRunBackend):
         return []
     checks = []
+    dimensions = by_name(ladders.dimensions)
     for name, groups in drawn.items():
         of_dimension = [judgments[question.comparison] for question in itertools.chain(*groups)]
         answers = mode.check_answers(of_dimension, ladders.rungs)
@@ -156,9 +161,16 @@ def judge_checks(
                 low=interval and interval.low,
                 high=interval and interval.high,
                 note=next((each.note for each in of_dimension if each.logprobs is None), None),
+                by_length=_by_length(ladders, dimensions[name]),
             )
         )
     return checks
+
+
+def _by_length(ladders: LadderSet, dimension: Dimension) -> int:
+    """Count the ladders of a check in which a rule of length alone finds the best rung."""
+    drawn = (ladder.rungs for _, ladder in drawn_ladders(ladders, dimension))
+    return right_by_length(Counter(length_rise(rungs[0].text, rungs[-1].text) for rungs in drawn))
 
 
 def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
@@ -182,7 +194,17 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
         warnings.append(
             f"The judge check is no proof ({doubtful}): {why}. `refladder certify` shows more."
         )
-    return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
+    shown = [f"judge check, best rung against the worst: {_counts(checks)}"]
+    of_length = []
+    for check in checks:
+        if check.by_length and _beats_chance(check.by_length, check.compared):
+            of_length.append(f"{check.dimension} {check.by_length} of {check.compared}")
+    if of_length:
+        shown.append(
+            f"a rule of length alone (characters) is right on {', '.join(of_length)}; the check does not show that a judge "
+            "reads more than length there"
+        )
+    return shown, warnings
 
 
 def unread_line(checks: Sequence[JudgeCheck]) -> str:
@@ -230,8 +252,7 @@ def _failed(
         _, low, high = wilson(right, read) if read else (None, None, None)
         below = high is not None and high < NEEDED
         # A judge that guesses is right on half of the ladders. Few ladders do not show whether it is .5 or .9.
-        p_value = sign_test(np.floor(np.array([right])), np.array([read])).item()
-        guesses = p_value > ALPHA
+        guesses = not _beats_chance(right, read)
         # One dimension may refuse a judge that is right on the others.
         alone = check.read >= LEAST and check.high is not None and check.high < NEEDED
         if alone or (read >= LEAST and below) or (read >= FEWEST and guesses):
@@ -241,6 +262,11 @@ def _failed(
         elif low is None or low < NEEDED or sum(each.compared for each in together) < FEWEST:
             doubtful.append(check)
     return failed, too_few, doubtful
+
+
+def _beats_chance(right: float, of: int) -> bool:
+    """Return whether so many right ladders are significantly more than half; halves are rounded down."""
+    return sign_test(np.floor(np.array([right])), np.array([of])).item() <= ALPHA
 
 
 def _counts(checks: Sequence[JudgeCheck]) -> str:

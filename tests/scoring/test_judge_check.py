@@ -22,6 +22,7 @@ from refladder.records import JudgeCheck, LabelReading
 from refladder.registry import Entry
 from refladder.scoring.judge_check import check_lines, drawn_questions
 from refladder.scoring.modes import mode_of
+from refladder.session import checks_folder
 
 ROWS = [{"context_id": "story-01", "output": "A keeper found a bottle on the rocks."}]
 DEMO = refladder.load_ladders("demo/story")
@@ -166,7 +167,9 @@ def test_any_judge_scores_with_a_warning_that_quiet_keeps_and_json_leaves_out(
     outs = (table.with_name(f"{number}-{out}") for number in range(3))
     arguments = (*COHERENCE, "--any-judge", "--out")
     shown = f"{SHOWN}coherence 0 of 12 ladders\n"
-    assert shown + WARNING in score(*arguments, next(outs)).err
+    told = score(*arguments, next(outs)).err
+    assert shown in told
+    assert WARNING in told
     quiet = score(*arguments, next(outs), "--quiet").err
     assert WARNING in quiet
     assert "judge check" not in quiet
@@ -251,6 +254,36 @@ def test_from_twelve_ladders_the_sign_test_of_scipy_decides(read):
         assert ("do not rely" in warnings) == refused
 
 
+def test_a_rule_of_length_that_passes_is_named_for_each_criterion(said):
+    """A rule is right on 10 of 12 by chance with (66 + 12 + 1) / 4096 = .019, and on 9 with .073."""
+    rule = "a rule of length alone (characters) is right on {}; the check does not show that a judge reads more than"
+    for right, told in ((12, True), (10, True), (9, False)):
+        for longer in (True, False):
+            ladders = {}
+            for number, (key, ladder) in enumerate(DEMO.ladders.items()):
+                worst, *between, best = ladder.rungs
+                if key[1] == "coherence" and (number // 2 < right) == longer:
+                    best = replace(best, text=f"{worst.text} It is so.")
+                elif key[1] == "coherence":
+                    best = replace(best, text=best.text[:9])
+                ladders[key] = replace(ladder, rungs=(worst, *between, best))
+            messages = said(replace(DEMO, ladders=ladders), Rehearsed(), any_judge=True)
+            coherence = f"coherence {right} of 12, " if told else ""
+            assert rule.format(f"{coherence}complexity 12 of 12") in messages
+
+
+def test_a_judge_of_length_passes_and_the_check_says_why(said, monkeypatch):
+    class Lengthy(Rehearsed):
+        def shares(self, slots):
+            return WIN if len(slots["target"]) > len(slots["reference"]) else LOSS
+
+    for name in ("context", "background"):
+        monkeypatch.setitem(ROWS[0], name, "The keeper found it at nine.")
+    messages = said("general/grounded", Lengthy(), dimensions=["completeness", "attribution"], any_judge=True)  # fmt: skip
+    assert "completeness 12 of 12 ladders, attribution 7 of 12 ladders\n" in messages
+    assert "(characters) is right on completeness 12 of 12; the check" in messages
+
+
 def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
     contexts, ladders = {}, {}
     for name, context in DEMO.contexts.items():
@@ -288,6 +321,13 @@ def test_a_check_is_paid_for_once(judge, score, fails, table):
     assert score(*COHERENCE).code == 0
     assert (made.ends, made.others) == (24, 5)
     assert "dry run, rehearsed: 5 calls," in score(*COHERENCE, "--dry-run").out
+    # An earlier version stored no count of length.
+    (stored,) = checks_folder().iterdir()
+    kept = json.loads(stored.read_text())
+    assert kept.pop("by_length") == 12
+    stored.write_text(json.dumps(kept))
+    assert "is right on coherence 12 of 12; the check does not" in score(*COHERENCE).err
+    made.others -= 5
     assert f"{SHOWN}coherence 12 of 12 ladders\n" in score(*COHERENCE).err
     assert (made.ends, made.others) == (24, 10)
     assert score(*BOTH).code == 0  # complexity is new
