@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import bdtr
 
 from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import JudgeRefusedError, option, plural
@@ -18,7 +20,7 @@ from refladder.scoring.asker import Asker
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import drawn_ladders
-from refladder.statistics.certificate import ALPHA, sign_test
+from refladder.statistics.certificate import sign_test
 from refladder.statistics.rate import wilson
 from refladder.statistics.surface import length_rise, right_by_length
 
@@ -32,11 +34,16 @@ if TYPE_CHECKING:
     from refladder.scoring.modes.mode import Group
     from refladder.scoring.scorer import LadderScorer
 
-# From how many ladders of a dimension a pass means something and the sign test refuses.
+# From how many ladders a pass means something, and the sign test of all ladders of a run refuses.
 FEWEST = 12
-# Ladders that could be read, below which no judge is refused.
+# With fewer ladders, even a judge that is right on all of them is not significantly better than chance.
 LEAST = 5
-# Share of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1).
+# A good judge is right on this share of the ladders, and hardly ever refused.
+GOOD = 0.9
+# The error of the sign tests, and of all refusals of a good judge by single dimensions together.
+ALPHA = 0.05
+_ROUNDING = 1e-9
+# Share of the ladders that a proof shows: 12 of 12 has an interval from .76, and 11.5 of 12 one from .699.
 NEEDED = 0.7
 _UNSHOWN = "not shown to distinguish the best rung from the worst better than chance"
 
@@ -82,12 +89,12 @@ def prove(
                 write_record(path, check)
     checks = [known[name] for name in drawn if name in known]
     scorer.notes = check_notes(checks)
-    refused = _failed(checks)[0]
+    refused = _judged(checks)[0]
     if refused and not scorer.any_judge:
         old = [files[check.dimension] for check in refused if check.dimension not in new]
         fingerprint = scorer.judge.fingerprint
         raise JudgeRefusedError(
-            f"{fingerprint} is {_UNSHOWN} ({_counts(refused)}): {_remedy(fingerprint, old)}"
+            f"{fingerprint} is {_UNSHOWN} ({_refused(checks)}): {_remedy(fingerprint, old)}"
         )
     return checks
 
@@ -177,14 +184,15 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     """Write what the checks show, and warnings about dimensions that are refused or without a proof."""
     if not checks:
         return [], []
-    groups = _failed(checks)
-    failed, too_few, doubtful = map(_counts, groups)
+    groups = _judged(checks)
+    failed, (unshown, doubtful) = _refused(checks), map(_counts, groups[1:])
     warnings = [unread] if (unread := unread_line(checks)) else []
     if failed:
         warnings.append(f"The judge is {_UNSHOWN} ({failed}); do not rely on its scores.")
-    if too_few:
+    if unshown:
         warnings.append(
-            f"The judge is {_UNSHOWN} ({too_few}). It is not refused, because these are too few ladders."
+            f"The judge is {_UNSHOWN} ({unshown}). It is not refused, because a judge that is right on "
+            f"{100 * GOOD:.0f} % of the ladders may do as badly by chance."
         )
     if doubtful:
         share = f"{100 * NEEDED:.0f} %"
@@ -227,41 +235,67 @@ def checks_json(checks: Sequence[JudgeCheck]) -> dict[str, object]:
 
 def check_notes(checks: Sequence[JudgeCheck]) -> dict[str, str]:
     """Return the note of scored rows by dimension, for dimensions on which the judge is not better than chance."""
-    failed, too_few, _ = _failed(checks)
+    refused, unshown, _ = _judged(checks)
     notes = {}
-    for check in [*failed, *too_few]:
+    for check in [*refused, *unshown]:
         notes[check.dimension] = f"the judge is {_UNSHOWN} ({_counts([check])})"
     return notes
 
 
-def _failed(
+def _judged(
     checks: Sequence[JudgeCheck],
 ) -> tuple[list[JudgeCheck], list[JudgeCheck], list[JudgeCheck]]:
-    """Return the checks that refuse a judge, those with too few ladders to, and the others without a proof.
+    """Return the checks that refuse a judge, those not better than chance that do not, and others without a proof.
 
-    Dimensions with fewer than 12 ladders count together.
+    For the last two groups, dimensions with fewer than 12 ladders count together.
     """
-    failed: list[JudgeCheck] = []
-    too_few: list[JudgeCheck] = []
+    refused = _bad_alone(checks)
+    if not refused and _fails_together(checks):
+        refused = [check for check in checks if not _beats_chance(check.right, check.read)]
+    unshown: list[JudgeCheck] = []
     doubtful: list[JudgeCheck] = []
     small = [check for check in checks if check.read < FEWEST]
     for check in checks:
-        together = small if check in small else [check]
-        read = sum(each.read for each in together)
-        right = sum(each.right for each in together)
-        _, low, high = wilson(right, read) if read else (None, None, None)
-        below = high is not None and high < NEEDED
-        # A judge that guesses is right on half of the ladders. Few ladders do not show whether it is .5 or .9.
-        guesses = not _beats_chance(right, read)
-        # One dimension may refuse a judge that is right on the others.
-        alone = check.read >= LEAST and check.high is not None and check.high < NEEDED
-        if alone or (read >= LEAST and below) or (read >= FEWEST and guesses):
-            failed.append(check)
-        elif below or (read >= LEAST and guesses):
-            too_few.append(check)
-        elif low is None or low < NEEDED or sum(each.compared for each in together) < FEWEST:
+        pooled = small if check in small else [check]
+        read, right = _summed(pooled)
+        low = wilson(right, read).low if read else None
+        if check in refused:
+            continue
+        if read >= LEAST and not _beats_chance(right, read):
+            unshown.append(check)
+        elif low is None or low < NEEDED or sum(each.compared for each in pooled) < FEWEST:
             doubtful.append(check)
-    return failed, too_few, doubtful
+    return refused, unshown, doubtful
+
+
+def _bad_alone(checks: Sequence[JudgeCheck]) -> list[JudgeCheck]:
+    """Return the dimensions on which a good judge would be right so rarely with less than .05 / their number."""
+    bad = []
+    for check in checks:
+        # A ladder with one right order may count for the judge.
+        if bdtr(math.ceil(check.right - _ROUNDING), check.read, GOOD) < ALPHA / len(checks):
+            bad.append(check)
+    return bad
+
+
+def _fails_together(checks: Sequence[JudgeCheck]) -> bool:
+    """Return whether all ladders of a run together, if they are not too few, do not beat chance."""
+    read, right = _summed(checks)
+    return read >= FEWEST and not _beats_chance(right, read)
+
+
+def _summed(checks: Sequence[JudgeCheck]) -> tuple[int, float]:
+    """Return the ladders of checks that could be read, and those that are right."""
+    return sum(check.read for check in checks), sum(check.right for check in checks)
+
+
+def _refused(checks: Sequence[JudgeCheck]) -> str:
+    """Count the right ladders of the dimensions that refuse a judge; those of all, where only these together do."""
+    counts = _counts(_judged(checks)[0])
+    if len(checks) > 1 and counts and not _bad_alone(checks):
+        read, right = _summed(checks)
+        counts += f"; together {right:g} of {plural(read, 'ladder')}"
+    return counts
 
 
 def _beats_chance(right: float, of: int) -> bool:

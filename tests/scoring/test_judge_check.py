@@ -178,7 +178,8 @@ def test_any_judge_scores_with_a_warning_that_quiet_keeps_and_json_leaves_out(
 
 @pytest.mark.parametrize(
     # wrong answers, of which a ladder has two; P(X >= 9) of 12 at 1/2 is (220 + 66 + 12 + 1) / 4096 = .073, and of
-    # 10 (66 + 12 + 1) / 4096 = .019; 9.5 counts as 9; 11.5 of 12 begins at .699, and 12 of 12 at .758
+    # 10 (66 + 12 + 1) / 4096 = .019; 9.5 counts as 9; 11.5 of 12 begins at .699, and 12 of 12 at .758. A single
+    # criterion is all of the run, so 9 of 12 refuses.
     ("wrong", "doubtful"),
     [(12, None), (5, None), (4, True), (1, True), (0, False)],
 )
@@ -209,47 +210,80 @@ def test_what_cannot_be_read_is_left_out_and_named(judge, score):
     )
 
 
-def test_few_ladders_are_no_proof_and_fewer_than_five_refuse_no_judge(said):
+FEW = "It is not refused, because a judge that is right on 90 % of the ladders may do as badly by chance."
+
+
+def test_few_ladders_are_no_proof(said):
     messages = said(until_story("story-11"), Rehearsed(), **ONE)
     assert f"{SHOWN}coherence 11 of 11 ladders" in messages
     assert "The judge check is no proof (coherence 11 of 11 ladders)" in messages
-    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
-        said(until_story("story-05"), Rehearsed(LOSS, WIN), **ONE)
-    few = "It is not refused, because these are too few ladders."
-    # 0 of 4 ends at .490, 2.5 of 5 at .823 (scipy)
-    told = said(until_story("story-04"), Rehearsed(LOSS, WIN), **ONE)
-    assert f"The judge is {UNSHOWN} (coherence 0 of 4 ladders). {few}" in told
+    # A judge that is right in .9 is so on 0 of 2 with .01, and on 0 of 1 with .1.
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 2 ladders\)"):
+        said(until_story("story-02"), Rehearsed(LOSS, WIN), **ONE)
+    assert "is no proof (coherence 0 of 1 ladder): " in said(
+        until_story("story-01"), Rehearsed(LOSS, WIN), **ONE
+    )
+    # 3 or fewer of 5: 1 - .9^5 - 5 * .9^4 * .1 = .081; 2.5 may count as 3. Of 4, not even 4 are significant (1 / 16).
     told = said(until_story("story-05"), Rehearsed(TIE, TIE), **ONE)
-    assert f"The judge is {UNSHOWN} (coherence 2.5 of 5 ladders). {few}" in told
-    # 2 of 4 ends at .850
-    assert "is no proof (coherence 2 of 4 ladders): " in said(
-        until_story("story-04"), Rehearsed(TIE, TIE), **ONE
+    assert f"The judge is {UNSHOWN} (coherence 2.5 of 5 ladders). {FEW}" in told
+    assert "is no proof (coherence 3 of 4 ladders): " in said(
+        until_story("story-04"), Rehearsed(WIN, TIE), **ONE
     )
 
 
-def test_dimensions_with_few_ladders_count_together(said):
-    """0 of 6 ladders (to .39) is refused, 3 of 6 (.19 to .81) warned about, and 6 of 12 (p = .61) refused."""
-    three, six = until_story("story-03"), until_story("story-06")
-    none = r"\(coherence 0 of 3 ladders, complexity 0 of 3 ladders\)"
-    with pytest.raises(JudgeRefusedError, match=none):
-        said(three, Rehearsed(LOSS, WIN))
-    five = until_story("story-05")
-    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
-        said(five, Rehearsed(LOSS, WIN, dimension="coherence"))
-    half = f"is {UNSHOWN} (coherence 0 of 3 ladders, complexity 3 of 3 ladders). "
-    assert half in said(three, Rehearsed(LOSS, WIN, dimension="coherence"))
-    with pytest.raises(JudgeRefusedError, match=r"0 of 6 ladders, complexity 6 of 6 ladders\)"):
-        said(six, Rehearsed(LOSS, WIN, dimension="coherence"))
+def check_of(name, right, read=12):
+    return JudgeCheck(
+        judge="a/1", ladders="", template="", dimension=name, shared=False, compared=read, right=right, read=read,
+        unparsed=0, low=0.0, high=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rights", "refused", "unshown"),
+    # A judge that is right in .9 is so on 8 or fewer of 12 with .0256, and on 7 or fewer with .0043: below .05 / k are
+    # 8 for one criterion and 7 for two to eleven.
+    [
+        ([10], "", ""),
+        ([9], "a 9/12", ""),  # all ladders of the run
+        ([8, 12], "", "a 8/12"),
+        ([7.5, 12], "", "a 7.5/12"),
+        ([7, 12], "a 7/12", ""),
+        ([9, 12, 12, 12], "", "a 9/12"),
+        ([8, 8, 12, 12], "", "a 8/12, b 8/12"),
+        ([7, 8, 12, 12], "a 7/12", "b 8/12"),
+        # P(X >= 16) of 24 at 1/2 is .076, and of 17 .032.
+        ([8, 8], "a 8/12, b 8/12; together 16/24", ""),
+        ([8, 9], "", "a 8/12, b 9/12"),
+    ],
+)
+def test_a_good_judge_is_hardly_ever_refused_whatever_the_number_of_criteria(
+    rights, refused, unshown
+):
+    checks = [check_of(name, right) for name, right in zip("abcd", rights, strict=False)]
+    warnings = " ".join(check_lines(checks)[1])
+    for counts, end in ((refused, "; do not rely on its scores."), (unshown, f". {FEW}")):
+        shown = re.sub(r"/(\d+)", r" of \1 ladders", counts)
+        assert (f"The judge is {UNSHOWN} ({shown}){end}" in warnings) == bool(counts)
+        assert (end in warnings) == bool(counts)
+
+
+def test_dimensions_with_few_ladders_count_together_for_a_note(said):
+    """Of 6 ladders, 3 have p = .66, and 6 have p = .016; 1 of 3 is the lot of a good judge with .028, above .05 / 2."""
+    three = until_story("story-03")
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 3 ladders\)"):
+        said(three, Rehearsed(LOSS, WIN, dimension="coherence"))
+    told = said(three, Rehearsed(TIE, TIE, dimension="coherence"))
+    assert f"is {UNSHOWN} (coherence 1.5 of 3 ladders, complexity 3 of 3 ladders). {FEW}" in told
+    assert "is no proof (coherence 3 of 3 ladders, complexity 3 of 3" in said(three, Rehearsed())
+    # All 12 ladders together are 6 right, but complexity alone refuses already.
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 6 ladders\)"):
+        said(until_story("story-06"), Rehearsed(LOSS, WIN, dimension="coherence"))
 
 
 @pytest.mark.parametrize("read", [12, 16])
 def test_from_twelve_ladders_the_sign_test_of_scipy_decides(read):
     for right in range(read + 1):
-        check = JudgeCheck(
-            judge="a/1", ladders="", template="", dimension="care", shared=False, compared=read,
-            right=right + 0.5 * (right < read), read=read, unparsed=0, low=None, high=None,
-        )  # fmt: skip
-        warnings = " ".join(check_lines([check])[1])
+        warnings = " ".join(check_lines([check_of("care", right + 0.5 * (right < read), read)])[1])
         refused = binomtest(right, read, 0.5, alternative="greater").pvalue > 0.05
         assert ("do not rely" in warnings) == refused
 
