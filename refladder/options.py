@@ -46,6 +46,8 @@ class Option:
     # The values are KEY=VALUE, and the command gets a dict. It can then be repeated.
     pairs: Literal["", "text", "number"] = ""
     metavar: str | None = None
+    # Its value where it is given without one; None if it needs one.
+    bare: str | None = None
     envvar: str | None = None
     # What shell completion offers: a kind of `refladder list`.
     complete: str = ""
@@ -238,9 +240,10 @@ OPTIONS: dict[str, Option] = {
             "Systems to compare, in this order. Default: all.", metavar="A,B", type=listed
         ),
         fail_if_worse=Option(
-            "Exit with code 3 if this system is significantly worse than any other, also if rows without a score count "
-            "as the low end of the scale, or lacks more scores, or if too few contexts have a score.",
+            "The candidate. Exit with code 3 if this system is significantly worse than any other, also if rows without a "
+            "score count as the low end of the scale, or lacks more scores, or if too few contexts have a score.",
             metavar="SYSTEM",
+            bare="",
         ),
         mix=Option(
             "Allow scores with different signatures, which can be on different scales.", type=bool

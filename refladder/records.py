@@ -716,7 +716,8 @@ class JudgeCheck:
     1/2 for neither; a ladder counts the mean of its answers. `right` is the sum over the `read` ladders with a parsed
     answer. `low` and `high` are the ends of Wilson's 95 % interval of their share, None without such a ladder.
     `unparsed` is the number of other answers, and `note` says why the first of them could not be read. `shared` says
-    whether the set is. `ladders` and `template` are digests.
+    whether the set is. `ladders` and `template` are digests. Of the ladders that were compared, `by_length` are those in
+    which a rule of length alone (characters) finds the best rung; None in files without this count.
     """
 
     judge: str
@@ -731,6 +732,7 @@ class JudgeCheck:
     low: float | None
     high: float | None
     note: str | None = None
+    by_length: int | None = None
 
 
 @record()

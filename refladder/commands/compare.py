@@ -60,9 +60,10 @@ def command(*, source: tuple[str, ...], asked: Comparing, form: str, as_json: bo
     else:
         written = {"latex": latex, "markdown": markdown}[form](found.tables())
         console.say(written, nl=False, hide=False)
-    if found.reason is not None:
-        console.say(found.reason, err=True, hide=False)
-    return ExitCode.of(complete=found.reason is None)
+    gate = found.gate
+    for line in () if gate is None else gate.lines():
+        console.say(line, err=True, hide=False)
+    return ExitCode.of(complete=gate is None or not gate.worse)
 
 
 @command.call
@@ -84,7 +85,7 @@ def compare(
         by: column with the scores; None for `overall_score`, or the only column NAME_score.
         systems: names of the systems, in order; empty for all.
         columns: field (system, context_id, context) to the name of its column.
-        fail_if_worse: the system of the gate: `gate` says whether it is worse than another one.
+        fail_if_worse: the candidate that is tested: `gate` says whether it is worse than another system.
         unscored: rows without a score in `fail_if_worse`: `worst` counts them as the low end of the scale, `skip` leaves
             them out.
         mix: allow scores with different signatures, which can be on different scales.
@@ -95,7 +96,8 @@ def compare(
         `difference` of the means over the contexts of both, `low` and `high` of its 95 % interval, `p` of the paired
         permutation test, `p_holm`, `win_rate`, `contexts`, and `worst_case`: the difference if rows without a score
         count as the low end of the scale, with `unscored_first` and `unscored_second` of them) and `gate` (`system`,
-        `worse`, also where it cannot be compared, and the `reason`). What has no value is None.
+        `worse`, also where it cannot be compared, the `reason`, the systems `compared` with it, and those of them that
+        are `beaten`: significantly worse than it). What has no value is None.
 
     Raises:
         UsageError: fewer than two systems, or the score column is not clear.
@@ -110,4 +112,5 @@ def compare(
         table = paths[0]
     with Call(compare, locals()) as call:
         found = run(paths or [call.source()], chosen(Comparing, call.given))
-        return ShownDict(found.summary(), found.tables())
+        verdict = () if found.gate is None else found.gate.lines()
+        return ShownDict(found.summary(), found.tables(), verdict)

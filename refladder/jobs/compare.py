@@ -158,6 +158,10 @@ def _named(read: _Read, tables: Sequence[str], asked: Comparing) -> list[str]:
             f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "
             f"systems with {column_option('system', 'NAME')}, or give one file for each system"
         )
+    if asked.fail_if_worse == "":
+        raise UsageError(
+            f"{option('fail-if-worse')}: name the candidate, which is tested against the others: {', '.join(names)}"
+        )
     if asked.fail_if_worse is not None and asked.fail_if_worse not in names:
         raise UnknownNameError("system", asked.fail_if_worse, names)
     return names
