@@ -343,8 +343,7 @@ def _advice(
 
     Cut-offs with enough unlabelled rows come first.
     """
-    unlabelled = np.ones(len(pool.scores), np.bool_)
-    unlabelled[pool.labelled] = False
+    unlabelled = pool.unlabelled
     levels = sample.path.levels(pool.scores[unlabelled])
     units = pool.units[unlabelled]
     last = len(sample.path.cutoffs) - 1

@@ -69,7 +69,8 @@ if TYPE_CHECKING:
 class Prepared:
     """A run whose ladder set, recorded judgments and table are read and checked; no judge is open.
 
-    `added` are the columns of the scores with their types, and `rows` is the number of rows, None if it is not known.
+    `added` are the columns of the scores with their types, and `rows` is the number of rows, None if it is not
+    known. `copies` is the number of rows that repeat an earlier one.
     """
 
     spec: ScoreSpec
@@ -78,6 +79,7 @@ class Prepared:
     added: Mapping[str, type]
     recorded: Recorded | None
     rows: int | None
+    copies: int = 0
 
 
 def spec_of(
@@ -133,9 +135,9 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
         recorded = read_recorded(*dict.fromkeys(spec.judgments_from))
         check_recorded_ladders(recorded, ladders)
         events.notice(recorded.notice)
-    rows = None
+    rows, copies = None, 0
     if check_rows:
-        rows = check_input(
+        rows, copies = check_input(
             spec.tables,
             mapped,
             added,
@@ -145,7 +147,13 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
             needs_ladders=mode_of(spec.asked.answers).needs_ladders,
         )
     return Prepared(
-        spec=spec, ladders=ladders, mapped=mapped, added=added, recorded=recorded, rows=rows
+        spec=spec,
+        ladders=ladders,
+        mapped=mapped,
+        added=added,
+        recorded=recorded,
+        rows=rows,
+        copies=copies,
     )
 
 
@@ -223,6 +231,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
         scorer = LadderScorer(judge, prepared.ladders, spec.asked)
         columns = Columns(scorer.run, scorer.scale)
         scorer.report.scales = columns.scales()
+        scorer.report.copies = prepared.copies
         if not dry_run and not spec.is_part:
             check_scored(spec, scorer.report.signature)
         checks: list[JudgeCheck] = []
@@ -249,6 +258,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
                     checks = check_judge(scorer, folder, session, events, progress)
                 if number == 0 and progress is not None:
                     progress(0, prepared.rows, "", scorer.prompts_of_a_row)
+                scorer.report.copies += sum(item.is_copy for item in batch)
                 scored = columns.rows(scorer.score(batch, log))
                 if write is not None:
                     for item, values in zip(batch, scored, strict=True):

@@ -127,12 +127,16 @@ class Mapped:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A row to score: its output, or None and the reason in `note`; `context` is the row's, if it has the text."""
+    """A row to score: its output, or None and the reason in `note`; `context` is the row's, if it has the text.
+
+    `is_copy` says whether an earlier row has this text and context, where ids are checked.
+    """
 
     row: Row
     output: Output | None
     note: str | None = None
     context: Context | None = None
+    is_copy: bool = False
 
     @property
     def context_text(self) -> str | None:
@@ -166,19 +170,17 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         if context is not None and not context.strip():
             yield Item(row, None, "the context is empty")
             continue
-        if given is None:
-            name = output_text_id(context_id, text)
-        else:
-            name = given
-            if check_ids:
-                number = row.where.rpartition(":")[2]
-                digest = hashlib.blake2b(
-                    name.encode("utf-8", "surrogatepass"), digest_size=8
-                ).digest()
-                if (other := seen.setdefault(digest, number)) != number:
-                    raise DataError(
-                        f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique"
-                    )
+        name = output_text_id(context_id, text) if given is None else given
+        is_copy = False
+        if check_ids:
+            digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            if (other := seen.get(digest)) is None:
+                seen[digest] = row.where.rpartition(":")[2]
+            elif given is not None:
+                raise DataError(
+                    f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique"
+                )
+            is_copy = other is not None
         if name.startswith(RUNG):
             raise DataError(
                 f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it"
@@ -187,4 +189,4 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         about = None
         if context is not None:
             about = Context(id=context_id, task="", text=context, background=background)
-        yield Item(row, output, None, about)
+        yield Item(row, output, None, about, is_copy)

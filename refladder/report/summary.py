@@ -18,7 +18,7 @@ _REASONS = 10
 
 
 _COUNTS = (
-    *("rows", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom"),
+    *("rows", "copies", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom"),
     *("unparsed", "cut", "low_mass"),
 )
 
@@ -40,6 +40,7 @@ def summary_lines(report: ScoreReport) -> list[str]:
     judgments = f"{plural(report.judgments, 'judgment')} ({report.reused:,} reused, {report.unparsed:,} unparsed)"
     lines = [
         f"{plural(report.rows, 'row')}, {plural(missing, 'score')} missing; {judgments}",
+        *copy_lines(report),
         *warning_lines(report),
         *(f"  {count:,} x {reason}" for reason, count in reasons[:_REASONS]),
     ]
@@ -55,6 +56,14 @@ def summary_lines(report: ScoreReport) -> list[str]:
     return lines + beyond_lines(
         report.above_top, report.below_bottom, report.judged_top, report.judged_bottom
     )
+
+
+def copy_lines(report: ScoreReport) -> list[str]:
+    """Count the rows that repeat an earlier one; nothing without them."""
+    if not report.copies:
+        return []
+    repeats = agreeing(report.copies, "repeats", "repeat")
+    return [f"{plural(report.copies, 'row')} {repeats} the text and context of an earlier row"]
 
 
 def essential_lines(report: ScoreReport) -> list[str]:

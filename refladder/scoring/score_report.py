@@ -21,7 +21,7 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label m
 class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
-    `scored` rows have every score.
+    `scored` rows have every score, and `copies` have the text and context of an earlier row.
     `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
     below one half.
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
@@ -32,6 +32,7 @@ class ScoreReport:
 
     rows: int = 0
     scored: int = 0
+    copies: int = 0
     unscored: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     judgments: int = 0
