@@ -360,7 +360,7 @@ def write_settings(
         "below_bottom": report.below_bottom,
     }
     if report.rung_ratings:
-        found["rung_ratings"] = report.rung_ratings
+        found["rung_ratings"] = list(map(asdict, report.rung_ratings))
     if report.models:
         found["models"] = report.models
     write_run(out, {**asdict(spec.config), **found})

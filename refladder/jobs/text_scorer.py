@@ -113,7 +113,6 @@ class Scorer:
     @property
     def signature(self) -> str:
         """Return everything that determines a score, in one line; every `Score` has it."""
-        self._scorer.judge_rungs()
         return self._scorer.report.signature
 
     @checked

@@ -79,6 +79,7 @@ def prove(
     checks = [known[name] for name in drawn if name in known]
     scorer.notes = check_notes(checks)
     refused = _failed(checks)[0]
+    scorer.refused = refused_on(checks)
     if refused and not scorer.any_judge:
         old = [files[check.dimension] for check in refused if check.dimension not in new]
         fingerprint = scorer.judge.fingerprint
@@ -206,10 +207,16 @@ def checks_json(checks: Sequence[JudgeCheck]) -> dict[str, object]:
 def check_notes(checks: Sequence[JudgeCheck]) -> dict[str, str]:
     """Return the note of scored rows by dimension, for dimensions on which the judge is not better than chance."""
     failed, too_few, _ = _failed(checks)
-    notes = {}
-    for check in [*failed, *too_few]:
-        notes[check.dimension] = f"the judge is {_UNSHOWN} ({_counts([check])})"
-    return notes
+    return _notes_of([*failed, *too_few])
+
+
+def refused_on(checks: Sequence[JudgeCheck]) -> dict[str, str]:
+    """Return why a judge is refused, by dimension: ratings get no grade there, also where any judge may score."""
+    return _notes_of(_failed(checks)[0])
+
+
+def _notes_of(checks: Sequence[JudgeCheck]) -> dict[str, str]:
+    return {check.dimension: f"the judge is {_UNSHOWN} ({_counts([check])})" for check in checks}
 
 
 def _failed(

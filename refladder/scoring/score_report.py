@@ -7,6 +7,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+# pydantic resolves the annotations at run time.
+from refladder.scoring.rung_scale import RungRating  # noqa: TC001
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -26,8 +29,8 @@ class ScoreReport:
     below one half.
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
     `order_texts`, the variance of the score between the orders of the rungs. `scales` are both ends of each column of
-    scores and grades. `rung_ratings` are the judge's mean ratings of the levels of the rungs, and `no_grade` says why they
-    give no grades. `models` are the answers of a server in this run by the model that they name.
+    scores and grades. `rung_ratings` are the judge's ratings of rungs, and `no_grade` says why a dimension has no grades.
+    `models` are the answers of a server in this run by the model that they name.
     """
 
     rows: int = 0
@@ -48,7 +51,7 @@ class ScoreReport:
     order_texts: dict[str, int] = field(default_factory=dict)
     judged_bottom: dict[str, int] = field(default_factory=dict)
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
-    rung_ratings: dict[str, list[float | None]] = field(default_factory=dict)
+    rung_ratings: list[RungRating] = field(default_factory=list)
     no_grade: dict[str, str] = field(default_factory=dict)
     models: dict[str, int] = field(default_factory=dict)
     signature: str = ""

@@ -147,7 +147,7 @@ def test_files_share_the_ratings_of_the_rungs_of_a_judge_that_says_another_thing
     assert len(run["rung_judgments"]) == 60
     rows = [json.loads(line) for line in scored(out).splitlines()]
     assert {row["signature"] for row in rows} == {run["signature"]}
-    assert "|rungs:" in run["signature"]
+    assert "|place:beaten|" in run["signature"]
     assert None not in {row["coherence_grade"] for row in rows}
     of_rungs = {
         b"".join(path.read_bytes().splitlines()[1:61]) for path in (out / "judgments").iterdir()

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
     from refladder.scoring.rules import Rule
-    from refladder.scoring.rung_scale import RungScale
+    from refladder.scoring.rung_scale import RungRating, RungScale
     from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scale, Scoring
 
@@ -131,9 +131,9 @@ class Mode(ABC):
     def count(self, run: Run, judgments: Sequence[Judgment], report: ScoreReport) -> None:
         """Add to `report` what the judgments of whole texts show beside their scores."""
 
-    def rung_scales(self, run: Run, judgments: Sequence[Judgment]) -> Mapping[str, RungScale]:
-        """Return the scale of each dimension, from the judgments of `rung_groups`."""
-        del run, judgments
+    def rung_scales(self, run: Run, readings: Sequence[RungRating]) -> Mapping[str, RungScale]:
+        """Return the scale of each dimension, from the ratings of `rung_groups`."""
+        del run, readings
         return {}
 
     @abstractmethod

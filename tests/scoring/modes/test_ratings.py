@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from doubles import Double
@@ -29,6 +30,7 @@ from refladder.records import (
     Dimension,
     LabelReading,
     Ladder,
+    Revision,
     Rung,
 )
 
@@ -139,14 +141,14 @@ def test_the_score_is_the_expected_rating_and_the_grade_its_place_on_the_ladder(
     judge = Rater()
     first, second = scored(judge, answers)
     assert (first["clarity_score"], second["clarity_score"]) == pytest.approx((3.5, 2.2))
-    # Half 3 and half 4: sqrt(.25). Level l beats l - 1/2 rungs of 5: 3 of 5, and 1.7 of 5.
-    assert first["clarity_spread"] == pytest.approx(0.5)
+    # Level l beats l - 1/2 rungs of 5: 3 of 5, and 1.7 of 5. Half 3 and half 4: grades 3 and 3.8, sqrt(.4^2).
+    assert first["clarity_spread"] == pytest.approx(0.4)
     assert (first["clarity_grade"], second["clarity_grade"]) == pytest.approx((3.4, 2.36))
     assert first["clarity_mass"] == (0.9 if answers in {"rating", "anchored"} else None)
     assert first["clarity_note"] is None
     assert "clarity_anchor_spread" not in first
-    assert f"|answers:{answers}|least-mass:0.05" in first["signature"]
-    assert ("|rungs:" in first["signature"]) == answers.startswith("rating")
+    place = "example:a" if answers.startswith("anchored") else "place:beaten"
+    assert first["signature"].endswith(f"|answers:{answers}|{place}|least-mass:0.05")
 
 
 @pytest.mark.parametrize("answers", EVERY)
@@ -246,10 +248,11 @@ def test_a_run_resumes_and_its_judgments_give_the_same_rows(answers, tmp_path):
     assert {judgment["subject"] for judgment in judgments[rungs:]} == {"t0", "t1"}
     assert {judgment["against"] for judgment in judgments} == {None}
     settings = json.loads(tmp_path.joinpath("out.jsonl.run.json").read_text())
-    ratings = [pytest.approx(level, abs=0.01) for level in range(1, 6)]
-    assert settings.get("rung_ratings") == (
-        {"clarity": ratings, "tone": ratings} if rungs else None
-    )
+    readings = settings.get("rung_ratings", [])
+    assert len(readings) == rungs
+    for reading in readings:
+        assert reading["rating"] == pytest.approx(reading["level"])
+        assert reading.keys() == {"dimension", "anchor", "level", "rating"}
     refladder.rescore(kept, out=again)
     for column in ("clarity_score", "clarity_grade", "tone_grade", "overall_score", "signature"):
         assert [row[column] for row in read_lines(again)] == [
@@ -336,17 +339,45 @@ def test_rungs_that_a_judge_rates_all_alike_give_no_grade_and_a_warning(caplog):
     judge = Rater(rated=lambda text: quality_of(text) if "text t" in text else 3.0)
     (row,) = scored(judge, "rating", rows=rows_of(4.0), any_judge=True)
     assert (row["clarity_score"], row["clarity_grade"]) == (pytest.approx(4.0), None)
-    why = (
-        "the judge's mean rating is 3 for the lowest level of the rungs and 3 for the highest, and a grade needs a rise "
-        "of 0.5"
-    )
+    why = "the judge rates all rungs 3"
     assert row["clarity_note"] == f"no grade: {why}"
+    assert row["clarity_spread"] is None
     assert f"No grade on clarity: {why}." in caplog.text
-    assert "|rungs:" not in row["signature"]
     # A tie counts a half: 6 of 12 ladders refuse a judge.
     twelve = made(tuple("abcdefghijkl"))
     with pytest.raises(JudgeRefusedError, match=r"clarity 6 of 12 ladders"):
         scored(judge, "rating", twelve)
+
+
+@pytest.mark.parametrize("answers", ["rating", "rating:stated"])
+def test_a_refused_judge_gives_no_grade_although_any_judge_may_score(answers, tmp_path):
+    # Best rungs are rated a little lower: 0 of 12 ladders.
+    judge = Rater(rated=lambda text: 3.5 - quality_of(text) / 20 if "text t" not in text else 3.3)
+    twelve = made(tuple("abcdefghijkl"))
+    out, again = tmp_path / "out.jsonl", tmp_path / "again.jsonl"
+    scored(judge, answers, twelve, any_judge=True, out=out)
+    refladder.rescore(f"{out}.judgments.jsonl", out=again)
+    for row in [*read_lines(out), *read_lines(again)]:
+        assert row["clarity_score"] == pytest.approx(3.3)
+        assert row["clarity_grade"] is row["clarity_spread"] is None
+        assert row["clarity_note"].startswith("no grade: the judge is not shown to distinguish")
+    (row,) = scored(judge, "anchored", twelve, rows_of(3.0), any_judge=True)
+    assert row["clarity_grade"] is not None
+
+
+def test_rungs_of_own_ladders_are_those_of_the_first_revision():
+    first = made(shared=False)
+    both = made(("a", "b", "c", "d"), shared=False)
+    added = replace(both, earlier=(Revision(ladders=3, digest=first.digest),))
+    asked = []
+    for ladders in (first, added):
+        judge = Rater()
+        scored(judge, "rating", ladders)
+        asked.append([text for text in judge.targets[-17:] if text[5] != "t"])
+    # After the check of 3 ladders, or of 4: 5 rungs of 3, and 2 rows.
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 15
+    assert {text[5] for text in asked[0]} == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(
@@ -520,7 +551,9 @@ def test_recorded_percentages_have_the_mean_of_their_percentages(tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *of_rungs[:5]]))
     kept = tmp_path / "kept.jsonl"
     again = refladder.score(ROWS, ladders=made(), judgments_from=path, judgments=kept)
-    assert [row["clarity_grade"] for row in again] == [row["clarity_grade"] for row in found]
+    assert again[0]["clarity_note"] == (
+        "no grade: 1 of 3 rungs of level 1 have a rating, and a grade needs half of them"
+    )
     assert len(kept.read_text().splitlines()) == 1 + 5 + 2
 
 
@@ -573,7 +606,7 @@ def test_a_scorer_rates_the_rungs_once():
     with refladder.Scorer(ladders=made(), judge=judge, answers="rating:stated") as scorer:
         assert not scorer.needs_contexts
         signature = scorer.signature
-        assert "|rungs:" in signature
+        assert "|place:beaten|" in signature
         for quality in (3.0, 4.0):
             (score,) = scorer.score([text_of(quality, "t")])
             assert (score.value, score.grade) == pytest.approx(
