@@ -20,8 +20,9 @@ from refladder.files.tables import Row, Rows, meant_number, number_in, parse_num
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.loaders.input_rows import Mapped
-from refladder.loaders.scored_tables import mapped_columns, reported
-from refladder.records import digest_of, same_scale, without_none
+from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
+from refladder.records import digest_of, without_none
+from refladder.signatures import same_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -157,7 +158,8 @@ class LabelledTable:
 
     `source` is the scored table, of the format `given`. Without a table in `labels`, the label column is there too.
     `good` is the condition of a good label, None where labels are ratings. `unit` is what was drawn at random to be
-    labelled; None is `context` where rows have one. `columns` maps fields to columns.
+    labelled; None is `context` where rows have one. `columns` maps fields to columns. `across_judges` is that of
+    `Filtering`; labels are of one judge's rows.
     """
 
     source: str
@@ -168,6 +170,7 @@ class LabelledTable:
     labels: tuple[str, ...] = ()
     unit: Literal["row", "context"] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    across_judges: bool = False
 
     def __post_init__(self) -> None:
         if not self.by:
@@ -200,6 +203,7 @@ def table_of(given: Mapping[str, Any], threshold: Threshold | None = None) -> La
         labels=given.get("labels") or (),
         unit=unit,
         columns=given.get("columns") or {},
+        across_judges=bool(given.get("across_judges")),
     )
 
 
@@ -364,6 +368,13 @@ class _Reader:
         self.wanted: tuple[str, ...] = ()
         self.labels: dict[tuple[str, ...], float | str] | None = None
         self.lowest: float | None = None
+        self._check_scale = OneScale(
+            [table.by],
+            across_judges=table.across_judges,
+            otherwise="calibrate each signature separately",
+        )
+        # Of the first labelled row, with its place.
+        self._labelled: tuple[object, str] | None = None
 
     def read(self, progress: Progress | None) -> Pool:
         asked = self.table
@@ -386,6 +397,13 @@ class _Reader:
         key, label = self._label_of(row)
         if label is None:
             return
+        if self._labelled is None:
+            self._labelled, self.signature = (row.signature, row.where), row.signature
+        elif not same_scale(row.signature, self._labelled[0], self.table.by):
+            raise DataError(
+                f"{row.where}: the label is of a grade by another judge than in {self._labelled[1]}; a promise is for one "
+                "judge, so label rows of one judge only"
+            )
         if key not in self.marked:
             self.marked[key] = Labelled(position, label, _digests(row, key), texts)
         # Rows with the same text for the same context have one id and one label.
@@ -429,14 +447,9 @@ class _Reader:
         if score is None:
             self.unscored += 1
             return False
-        signature = row.signature
         if self.first is None:
-            self.first, self.signature = row.where, signature
-        elif not same_scale(signature, self.signature):
-            raise DataError(
-                f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
-                f"separately: {signature} and {self.signature}"
-            )
+            self.first, self.signature = row.where, row.signature
+        self._check_scale(row)
         # A context is known by its id, else by its text.
         contexts = filled_cells(row, "context_id", "context")
         if contexts:
@@ -574,7 +587,7 @@ class _Reader:
             lowest=self.lowest,
             unscored=self.unscored,
             sample=[texts for _, texts in self.sample],
-            notes=self.notes,
+            notes=[*self.notes, *self._check_scale.notes],
         )
 
 

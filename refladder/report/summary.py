@@ -52,9 +52,22 @@ def summary_lines(report: ScoreReport) -> list[str]:
         lines.append(
             f"{name}: standard deviation of the score between orders of the rungs {spread:.2f}"
         )
+    lines += _error_lines(report)
     return lines + beyond_lines(
         report.above_top, report.below_bottom, report.judged_top, report.judged_bottom
     )
+
+
+def _error_lines(report: ScoreReport) -> list[str]:
+    """Say how uncertain grades are through the choice of anchors."""
+    lines = []
+    for name, error in report.grade_error.items():
+        more = f"; --anchors {report.most_anchors} lowers this" if report.most_anchors else ""
+        lines.append(
+            f"{name}: grades are uncertain by {error:.2f} through the choice of {report.anchors_of(name)} "
+            f"{report.placed_by}{more}. Tables on the same {report.placed_by} share this error"
+        )
+    return lines
 
 
 def essential_lines(report: ScoreReport) -> list[str]:

@@ -71,15 +71,14 @@ def prove(
             groups = list(itertools.chain(*new.values()))
             prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
             progress(0, prompts, "judge check before the first row", 1)
-        asker = Asker(scorer.judge, template, JudgmentIndex(None, run))
+        asker = Asker(scorer.judge, template, JudgmentIndex(None, run), rungs_anew=True)
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.read:
                 write_record(path, check)
     checks = [known[name] for name in drawn if name in known]
-    scorer.notes = check_notes(checks)
+    take_checks(scorer, checks)
     refused = _failed(checks)[0]
-    scorer.refused = refused_on(checks)
     if refused and not scorer.any_judge:
         old = [files[check.dimension] for check in refused if check.dimension not in new]
         fingerprint = scorer.judge.fingerprint
@@ -87,6 +86,12 @@ def prove(
             f"{fingerprint} is {_UNSHOWN} ({_counts(refused)}): {_remedy(fingerprint, old)}"
         )
     return checks
+
+
+def take_checks(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> None:
+    """Let the scores of a scorer say what the checks of its judge show."""
+    scorer.notes = check_notes(checks)
+    scorer.refused = refused_on(checks)
 
 
 def _remedy(fingerprint: str, stored: Sequence[Path | None]) -> str:

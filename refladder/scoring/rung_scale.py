@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -13,21 +12,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.arrays import FloatArray
+    from refladder.records import RungRating
 
 # Ratings are compared at these digits: a place jumps at ties, and rounding errors must not move it.
 _DIGITS = 9
 # The fewest anchors whose choice gives a standard error.
 LEAST_ANCHORS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RungRating:
-    """A judge's rating of a rung, None if it is unparsed; `anchor` is the context of its ladder."""
-
-    dimension: str
-    anchor: str
-    level: int
-    rating: float | None
 
 
 def rungs_beaten(
@@ -96,7 +86,7 @@ class RungScale:
             return np.full(np.shape(ratings), np.nan)
         low, high = human
         beaten = rungs_beaten(ratings, self._rungs, self._levels.tolist(), self._ends)
-        return cast("FloatArray", low + (high - low) * beaten)
+        return low + (high - low) * beaten
 
     def errors(self, ratings: FloatArray, human: tuple[float, float]) -> FloatArray:
         """Return the standard error of each grade through the choice of anchors, by the jackknife; NaN without one.

@@ -13,7 +13,7 @@ import numpy as np
 from refladder.arrays import known_numbers
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.records import Context, Run, Sampling, Score
+from refladder.records import Context, Run, RungRating, Sampling, Score
 from refladder.scoring.asker import Asker, judging_template
 from refladder.scoring.columns import (
     block_notes,
@@ -26,7 +26,6 @@ from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import level_of
 from refladder.scoring.rules import rule_named
-from refladder.scoring.rung_scale import RungRating
 from refladder.scoring.score_report import ScoreReport
 
 if TYPE_CHECKING:
@@ -92,7 +91,9 @@ class Verdicts:
     def __init__(self, run: Run, scale: Scale) -> None:
         self.run = run
         self._mode = mode_of(run.mode)
-        self.report = ScoreReport(signature=signature_of(run, scale))
+        self.report = ScoreReport(
+            signature=signature_of(run, scale), placed_by="anchors" if run.anchors else "ladders"
+        )
         self._scales: dict[str, RungScale] = {}
         # Done once, as the look-up reads the metadata of every installed package.
         self._rule = rule_named(scale.rule)
@@ -162,6 +163,9 @@ class Verdicts:
             without = self.report.no_grade.get(dimension.name)
             note = without and f"no grade: {without}"
             fields["mass"] = masses[:, number]
+            if scale := self._scales.get(dimension.name):
+                human = (dimension.low, dimension.high)
+                self.report.count_errors(dimension.name, scale.errors(fields["value"], human))
             cells = zip(*map(known_numbers, fields.values()), strict=True)
             of_dimension = []
             for row, of_row in enumerate(cells):
@@ -253,6 +257,8 @@ class LadderScorer:
         self.refused: Mapping[str, str] = {}
         self._verdicts = Verdicts(self.run, self.scale)
         self.report = self._verdicts.report
+        if self.run.rungs and len(ladders.anchors) > len(ladders.scoring_anchors):
+            self.report.most_anchors = str(len(ladders.anchors))
 
     @property
     def prompts_of_a_row(self) -> int:
@@ -317,7 +323,9 @@ class LadderScorer:
 
     def _asker(self, log: JudgmentLog, groups: Sequence[Group]) -> Asker:
         batch = max(sum(map(len, groups)), 1)
-        return Asker(self.judge, self.template, log, self.scale.least_mass, batch=batch)
+        return Asker(
+            self.judge, self.template, log, self.scale.least_mass, batch=batch, rungs_anew=True
+        )
 
     def _groups(
         self, items: Sequence[Item]

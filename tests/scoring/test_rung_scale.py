@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from refladder.scoring.rung_scale import RungRating, RungScale, rungs_beaten
+from refladder.records import RungRating
+from refladder.scoring.rung_scale import RungScale, rungs_beaten
 
 ENDS = 1.0, 5.0
 HUMAN = 0.0, 100.0

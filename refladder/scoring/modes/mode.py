@@ -23,12 +23,13 @@ if TYPE_CHECKING:
         Output,
         Progress,
         Run,
+        RungRating,
         Sampling,
     )
     from refladder.scoring.asker import Asker
     from refladder.scoring.question import Question
     from refladder.scoring.rules import Rule
-    from refladder.scoring.rung_scale import RungRating, RungScale
+    from refladder.scoring.rung_scale import RungScale
     from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scale, Scoring
 

@@ -20,6 +20,7 @@ from refladder.records import (
     OUTCOMES,
     RATINGS,
     LabelReading,
+    RungRating,
     Unwritten,
     by_name,
     log_of,
@@ -42,7 +43,7 @@ from refladder.scoring.question import (
     rung_id,
 )
 from refladder.scoring.rules import DEFAULT_RULE, SPREAD_LEGEND, probabilities_from
-from refladder.scoring.rung_scale import RungRating, RungScale
+from refladder.scoring.rung_scale import RungScale
 from refladder.statistics.estimators import SAME
 
 if TYPE_CHECKING:
@@ -373,7 +374,7 @@ class StatedRating(Rating):
             return [[] for _ in groups]
         # Prompts that begin alike are next to each other.
         asked = sorted(groups, key=_beginning)
-        prompts = [self._prompt(asker.template, group) for group in asked]
+        prompts = [asker.marked(self._prompt(asker.template, group), group[0]) for group in asked]
 
         def judgments(answers: Mapping[int, Completion]) -> list[list[Judgment]]:
             """Return the judgments of each group that was answered."""
