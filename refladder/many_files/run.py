@@ -203,6 +203,8 @@ def score_files(
             _check_columns(left[0].source, task.given, mapped)
             if not earlier:
                 _check_ladders(source, files, task, mapped)
+            # Another part may have begun meanwhile, and rated the rungs.
+            run = _continued(folder, run, read_run(folder), sizes)
             _write(folder, run)
         driver = _Driver(folder=folder, run=run, counts=dict(earlier), events=events)
         if left or run.signature is None or (before is not None and before.judge != judge):

@@ -215,8 +215,13 @@ def test_own_ladders_are_checked_without_examples_and_the_run_says_so(
 def test_a_grade_is_on_the_human_scale_of_each_dimension():
     (row,) = scored(Rater(), "rating", made(dimensions=BOTH), rows_of(3.0))
     assert (row["clarity_grade"], row["tone_grade"]) == pytest.approx((3.0, 5.0))
-    # 3 is half of 1 to 5, on each.
-    assert row["overall_score"] == pytest.approx(0.5)
+    # 3 is half of 1 to 5, on each. It beats 2.5 of 5 rungs.
+    assert (row["overall_score"], row["overall_grade"]) == pytest.approx((0.5, 0.5))
+    (row,) = scored(
+        Rater(), "rating", made(dimensions=BOTH), rows_of(3.5), weights={"tone": 3, "clarity": 1}
+    )
+    assert (row["overall_score"], row["overall_grade"]) == pytest.approx((0.625, 0.6))
+    assert "|weights:clarity=1,tone=3|" in row["signature"]
 
 
 def test_a_text_needs_no_ladder_and_no_context_of_a_shared_set():
@@ -420,14 +425,14 @@ def test_a_function_that_compares_texts_is_told_to_leave_ratings_out():
 
 
 @pytest.mark.parametrize("answers", EVERY)
-def test_the_reward_of_a_rating_is_its_score_or_the_overall_score(answers):
+def test_the_reward_of_a_rating_is_its_grade_or_the_overall_grade(answers):
     """The function of the TRL adapter needs no TRL; those of Inspect and datatrove share its `single_scores`."""
     completions = [text_of(3.5, "t"), [{"role": "assistant", "content": text_of(2, "u")}], None]
     rewarded = reward(ladders=made(), judge=Rater(), answers=answers)
-    assert rewarded(completions=completions) == [pytest.approx(3.5), pytest.approx(2.0), None]
-    # On two dimensions, 3.5 and 2 are 2.5 and 1 of the 4 from 1 to 5.
+    # 3.5 beats 3 of 5 rungs, and 2 beats 1.5.
+    assert rewarded(completions=completions) == [pytest.approx(3.4), pytest.approx(2.2), None]
     rewarded = reward(ladders=made(dimensions=BOTH), judge=Rater(), answers=answers)
-    assert rewarded(completions=completions) == [pytest.approx(0.625), pytest.approx(0.25), None]
+    assert rewarded(completions=completions) == [pytest.approx(0.6), pytest.approx(0.3), None]
 
 
 def test_the_rungs_of_the_first_anchors_give_the_grades():
