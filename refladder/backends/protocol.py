@@ -102,7 +102,7 @@ class Backend(ABC):
 
     @property
     def stored_as(self) -> str:
-        """Return what tells stored answers of this backend from those of others: at least the fingerprint."""
+        """Return the key under which answers of this backend are stored: the fingerprint, perhaps with an address."""
         return self.fingerprint
 
     # What a backend must have.

@@ -36,9 +36,9 @@ KEEP, DROP = "keep", "drop"
     "per",
     like(
         "by",
-        help="Column that --top and --best sort by. Ties are broken by row order. Default for "
-        "--best: the weighted score of all dimensions (overall_score), or the only column "
-        "NAME_score. With a --link of two columns, the column that it maps.",
+        help="Column that --top and --best sort by. Ties are broken by row order. Default: overall_score, or the only "
+        "column NAME_score; of ratings with grades, overall_grade or NAME_grade. With a --link of two columns, the column "
+        "that it maps.",
     ),
     "threshold",
     "link",
@@ -60,8 +60,8 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> ExitCode:
 
     --best 2 --per context_id keeps the two best rows of each context.
 
-    Scores with different signatures (ladders, judge, prompts, rule) are on different scales. Mixing them is an error
-    without --mix.
+    Scores of other ladders, judges, prompts or rules are on different scales. Mixing them is an error without --mix, or,
+    for grades of ratings by several judges, --across-judges.
 
     Examples:
         refladder filter scored.jsonl --min overall_score=3 --out good.jsonl

@@ -52,7 +52,7 @@ def command(*, asked: Pairing, tables: Tables, as_json: bool) -> ExitCode:
     Each row has prompt (the text of the context), chosen and rejected, the format of preference training with TRL. The
     ids, both scores and their signature follow.
 
-    Scores with different signatures are on different scales. Mixing them is an error without --mix.
+    Scores on different scales are an error without --mix, or, for grades of ratings by several judges, --across-judges.
 
     Examples:
         refladder pairs scored.jsonl --margin 1 --ladders my-ladders --out pairs.jsonl

@@ -345,10 +345,11 @@ class _Reader:
     """The columns of a pool, which grow with each row, and what is known of its labels.
 
     `context_of` holds hashes, because the names of a million contexts would take more memory. `marked` are the labelled
-    rows by id. `sample` is a heap of the rows with the greatest places, and so a random sample. `first` is the path and
-    line of the first row with a score. `ids` are the columns that identify a row; `_ONE` means an id of any name,
-    and `wanted` are its names in the tables of labels. `labels` are those of these tables by id, None if the labels are
-    in the scored table. `lowest` is the least score of the rows that labels were drawn from, None for all rows.
+    rows by id; `_labelled` are the signature and the place of the first of them. `sample` is a heap of the rows with the
+    greatest places, and so a random sample. `first` is the path and line of the first row with a score. `ids` are the
+    columns that identify a row; `_ONE` means an id of any name, and `wanted` are its names in the tables of labels.
+    `labels` are those of these tables by id, None if the labels are in the scored table. `lowest` is the least score of
+    the rows that labels were drawn from, None for all rows.
     """
 
     def __init__(self, table: LabelledTable) -> None:
@@ -373,7 +374,6 @@ class _Reader:
             across_judges=table.across_judges,
             otherwise="calibrate each signature separately",
         )
-        # Of the first labelled row, with its place.
         self._labelled: tuple[object, str] | None = None
 
     def read(self, progress: Progress | None) -> Pool:
