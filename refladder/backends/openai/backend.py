@@ -165,16 +165,15 @@ class OpenAIBackend(Streaming):
     def stored_as(self) -> str:
         """Return the fingerprint with the address of a server on this machine: another model may have its name there."""
         parts = urlsplit(self.options.base_url)
-        place = f"{parts.netloc}{parts.path}"
-        if parts.query:
-            place += f"?{parts.query}"
         # The folder's id stays when the folder is moved.
         if self._files is not None:
-            place = f"file:{self._files.id}"
-        return self._named(place)
+            return self._named(f"file:{self._files.id}")
+        return self._named(f"{parts.netloc}{parts.path}")
 
     def _named(self, place: str) -> str:
         options = self.options
+        if self._files is None and (query := urlsplit(options.base_url).query):
+            place += f"?{query}"
         text = f"{self.kind}:{self.model}@{place} {self._mode}"
         if options.system:
             text += f" system={instruction_digest(options.system)}"
