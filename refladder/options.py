@@ -214,8 +214,8 @@ OPTIONS: dict[str, Option] = {
         ),
         good=Option("Condition of a good label: '>=4' or '=yes'.", metavar="CONDITION"),
         by=Option(
-            "Column with the scores. Default: the weighted score of all dimensions "
-            "(overall_score), or the only column NAME_score.",
+            "Column with the scores. Default: overall_score, or the only column NAME_score; of ratings with grades, "
+            "overall_grade or NAME_grade.",
             metavar="COLUMN",
         ),
         precision=Option("Promised share of good rows among those kept.", type=float),
@@ -247,6 +247,10 @@ OPTIONS: dict[str, Option] = {
         ),
         mix=Option(
             "Allow scores with different signatures, which can be on different scales.", type=bool
+        ),
+        across_judges=Option(
+            "Allow grades of ratings by several judges, if ladders, scoring anchors and criterion are the same.",
+            type=bool,
         ),
         prompt_file=Option(
             flag="--prompt",

@@ -9,6 +9,7 @@ from refladder.commands.calling import Call, are_paths
 from refladder.commands.options import subcommand
 from refladder.errors import ExitCode
 from refladder.options import like
+from refladder.report.log import Log
 from refladder.settings import Comparing, chosen
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         writes="",
     ),
     "mix",
+    "across_judges",
     like("seed", help="Seed of the permutations and resamples."),
     like("form", type=("text", "markdown", "latex", "csv")),
     "as_json",
@@ -49,7 +51,7 @@ def command(*, source: tuple[str, ...], asked: Comparing, form: str, as_json: bo
     from refladder.jobs.compare import run
     from refladder.report.rendering import csv_text, latex, markdown
 
-    found = run(source, asked)
+    found = run(source, asked, console.Console())
     # The only names are those of the user's systems.
     if as_json:
         console.say_json(found.summary())
@@ -76,19 +78,23 @@ def compare(
     fail_if_worse: str | None = None,
     unscored: str = "worst",
     mix: bool = False,
+    across_judges: bool = False,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Compare systems by their scores on the same contexts, as `refladder compare`.
 
     Args:
         table: scored rows of all systems, as for `score`; or paths, one for each system.
-        by: column with the scores; None for `overall_score`, or the only column NAME_score.
+        by: column with the scores; None for `overall_score` or the only column NAME_score, and of ratings with grades
+            for `overall_grade` or NAME_grade.
         systems: names of the systems, in order; empty for all.
         columns: field (system, context_id, context) to the name of its column.
         fail_if_worse: the candidate that is tested: `gate` says whether it is worse than another system.
         unscored: rows without a score in `fail_if_worse`: `worst` counts them as the low end of the scale, `skip` leaves
             them out.
         mix: allow scores with different signatures, which can be on different scales.
+        across_judges: allow grades of ratings by several judges, if ladders, scoring anchors and criterion are the
+            same.
         seed: of the permutations and resamples.
 
     Returns:
@@ -111,6 +117,6 @@ def compare(
     if paths:
         table = paths[0]
     with Call(compare, locals()) as call:
-        found = run(paths or [call.source()], chosen(Comparing, call.given))
+        found = run(paths or [call.source()], chosen(Comparing, call.given), Log())
         verdict = () if found.gate is None else found.gate.lines()
         return ShownDict(found.summary(), found.tables(), verdict)

@@ -22,7 +22,12 @@ from refladder.files.scored_folders import is_scored
 from refladder.files.tables import parse_number, read_rows, table_files
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.loaders.input_rows import Mapped, items
-from refladder.loaders.scored_tables import OVERALL, mapped_columns
+from refladder.loaders.scored_tables import (
+    OVERALL,
+    OVERALL_GRADES,
+    grade_column,
+    mapped_columns,
+)
 from refladder.parsing import parse_json
 from refladder.records import LOSS, RUNG, TIE, WIN
 from refladder.report.standings import Trial
@@ -31,6 +36,7 @@ from refladder.scoring.columns import LOW_MASS, anchor_spread_column, column_nam
 from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import level_of
+from refladder.signatures import GRADE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -416,10 +422,15 @@ def _add_scores(data: ReviewData, rows: Sequence[Mapping[str, object]], warned: 
         columns.append(_column(names.grade, number, numbers(names.grade)))
         masses.append(numbers(names.mass))
         notes.append([row.get(names.note) or None for row in rows])
-    for column in OVERALL:
+    for column in (*OVERALL, *OVERALL_GRADES):
         if len(data.criteria) > 1 and column in first and column not in added:
             added.add(column)
             columns.append(_column(column, None, numbers(column)))
+    if default := grade_column(list(map(str, first)), first.get("signature")):
+        # The page shows the first column of a criterion, and the first of all.
+        columns.sort(
+            key=lambda each: (each["name"] != default, not str(each["name"]).endswith(GRADE))
+        )
     low = sum(mass is not None and mass < LOW_MASS for mass in itertools.chain(*masses))
     if low:
         warned.append(f"{plural(low, 'score')} with low label mass in a judgment; see the notes.")
@@ -485,9 +496,9 @@ def _climbs(
     climbs: list[dict[int, list[float | None]]] = []
     for criterion in data.criteria:
         by_text = {}
-        for number, text in enumerate(data.texts):
-            if (criterion, text.id) in cells:
-                by_text[number] = list(map(_mean, cells[criterion, text.id]))
+        for number, shown in enumerate(data.texts):
+            if (criterion, shown.id) in cells:
+                by_text[number] = list(map(_mean, cells[criterion, shown.id]))
         climbs.append(by_text)
     return climbs
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import COLUMN, RUNG, Link, LinkedColumn, is_revised, same_scale, scale_of
+from refladder.records import COLUMN, RUNG, Link, LinkedColumn
 from refladder.scoring.asker import trusted, verdict_logprobs
 from refladder.scoring.columns import column_names, signature_of
 from refladder.scoring.judgment_file import read_judgments
@@ -22,6 +22,7 @@ from refladder.scoring.rules import (
     rule_named,
     rung_steps,
 )
+from refladder.signatures import is_revised, same_scale, scale_of
 from refladder.statistics import linking
 from refladder.version import __version__
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import Row, open_sink
 from refladder.jobs.link import open_link
-from refladder.loaders.scored_tables import mapped_columns
+from refladder.loaders.scored_tables import mapped_columns, run_of
 from refladder.records import RUNG, names_of
 from refladder.scoring.asker import trusted
 from refladder.scoring.columns import Columns
+from refladder.scoring.judge_check import refused_on
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import level_of, rung_id
@@ -66,9 +67,10 @@ def rescore(
     verdicts = Verdicts(run, scale)
     report = verdicts.report
     located, of_rungs = _without_rungs(located, run, str(judgments))
-    verdicts.take_rungs(trusted(of_rungs, scale.least_mass))
-    outputs = _judged_outputs(located, run)
     scored = str(judgments).removesuffix(JUDGMENTS)
+    refused = refused_on(run_of(scored).judge_check or ())
+    verdicts.take_rungs(trusted(of_rungs, scale.least_mass), refused=refused)
+    outputs = _judged_outputs(located, run)
     mapped = mapped_columns(scored)
     names = {name: mapped.get(name, name) for name in ("output_id", "context_id")}
     header = list(names.values())

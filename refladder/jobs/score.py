@@ -41,15 +41,22 @@ from refladder.loaders.input_rows import EMPTY, Item, Mapped
 from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
-from refladder.records import Output, names_of, same_scale
+from refladder.records import Output, names_of
 from refladder.scoring.columns import Columns, columns_of, overall_column, weights_for
-from refladder.scoring.judge_check import missing_line, notice_of, prove, unread_line
+from refladder.scoring.judge_check import (
+    missing_line,
+    notice_of,
+    prove,
+    take_checks,
+    unread_line,
+)
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import read_recorded, recorded_mode
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen
+from refladder.signatures import same_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -251,10 +258,10 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
             # Rows against a shared set share no context with each other, but each its own with all rungs.
             together = None if prepared.ladders.anchors else _context_of
             for number, batch in enumerate(batches(read, judge, together)):
-                folder = session.checks_of(spec.judge)
                 if number == 0 and spec.is_part:
-                    prove(scorer, folder, ask=False)
+                    take_checks(scorer, spec.judge_check)
                 elif number == 0:
+                    folder = session.checks_of(spec.judge)
                     checks = check_judge(scorer, folder, session, events, progress)
                 if number == 0 and progress is not None:
                     progress(0, prepared.rows, "", scorer.prompts_of_a_row)
@@ -304,7 +311,7 @@ def check_scored(spec: ScoreSpec, signature: str) -> None:
         record = record_of(out)
         # Judgments of the same file have to be of this run, which their own check says better.
         same_file = judgments is not None and record.options.judgments == str(judgments)
-        if not same_file and not same_scale(record.signature, signature):
+        if not same_file and not same_run(record.signature, signature):
             raise UsageError(
                 f"{out}: holds scores with the signature {record.signature}, and this run has {signature}; {NEXT_STEP}"
             )
@@ -370,7 +377,9 @@ def write_settings(
         "below_bottom": report.below_bottom,
     }
     if report.rung_ratings:
-        found["rung_ratings"] = report.rung_ratings
+        found["rung_ratings"] = list(map(asdict, report.rung_ratings))
+    if report.grade_error:
+        found["grade_error"] = report.grade_error
     if report.models:
         found["models"] = report.models
     write_run(out, {**asdict(spec.config), **found})

@@ -11,7 +11,8 @@ from refladder.files.tables import Row, refuse_judgments, text_cell
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.user_table import context_text
-from refladder.records import RUNG, Context, Output, is_shared, text_id
+from refladder.records import RUNG, Context, Output, text_id
+from refladder.signatures import is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

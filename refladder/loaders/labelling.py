@@ -20,8 +20,9 @@ from refladder.files.tables import Row, Rows, meant_number, number_in, parse_num
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.loaders.input_rows import Mapped
-from refladder.loaders.scored_tables import mapped_columns, reported
-from refladder.records import digest_of, same_scale, without_none
+from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
+from refladder.records import digest_of, without_none
+from refladder.signatures import same_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -157,7 +158,8 @@ class LabelledTable:
 
     `source` is the scored table, of the format `given`. Without a table in `labels`, the label column is there too.
     `good` is the condition of a good label, None where labels are ratings. `unit` is what was drawn at random to be
-    labelled; None is `context` where rows have one. `columns` maps fields to columns.
+    labelled; None is `context` where rows have one. `columns` maps fields to columns. `across_judges` is that of
+    `Filtering`; labels are of one judge's rows.
     """
 
     source: str
@@ -168,6 +170,7 @@ class LabelledTable:
     labels: tuple[str, ...] = ()
     unit: Literal["row", "context"] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    across_judges: bool = False
 
     def __post_init__(self) -> None:
         if not self.by:
@@ -200,6 +203,7 @@ def table_of(given: Mapping[str, Any], threshold: Threshold | None = None) -> La
         labels=given.get("labels") or (),
         unit=unit,
         columns=given.get("columns") or {},
+        across_judges=bool(given.get("across_judges")),
     )
 
 
@@ -350,8 +354,9 @@ class _Reader:
     """The columns of a pool, which grow with each row, and what is known of its labels.
 
     `context_of` holds hashes, because the names of a million contexts would take more memory. `marked` are the labelled
-    rows by id. `firsts` are as in `Pool`, and `first_of` by the hash of a text; `key_of` is the id in `marked` by such a
-    position, `given` are the labels by it, and `joined` counts the copies that joined one, by their own ids. `sample` is a
+    rows by id; `_labelled` are the signature and the place of the first of them. `firsts` are as in `Pool`, and `first_of`
+    by the hash of a text; `key_of` is the id in `marked` by such a position, `given` are the labels by it, and `joined`
+    counts the copies that joined one, by their own ids. `sample` is a
     heap of the rows with the greatest places, and so a random sample. `first` is the path and line of the first row with a
     score. `ids` are the columns that identify a row; `_ONE` means an id of any name, and `wanted` are its names in the
     tables of labels. `labels` are those of these tables by id, None if the labels are in the scored table. `lowest` is the
@@ -380,6 +385,12 @@ class _Reader:
         self.wanted: tuple[str, ...] = ()
         self.labels: dict[tuple[str, ...], float | str] | None = None
         self.lowest: float | None = None
+        self._check_scale = OneScale(
+            [table.by],
+            across_judges=table.across_judges,
+            otherwise="calibrate each signature separately",
+        )
+        self._labelled: tuple[object, str] | None = None
 
     def read(self, progress: Progress | None) -> Pool:
         asked = self.table
@@ -402,6 +413,13 @@ class _Reader:
         key, label = self._label_of(row)
         if label is None:
             return
+        if self._labelled is None:
+            self._labelled, self.signature = (row.signature, row.where), row.signature
+        elif not same_scale(row.signature, self._labelled[0], self.table.by):
+            raise DataError(
+                f"{row.where}: the label is of a grade by another judge than in {self._labelled[1]}; a promise is for one "
+                "judge, so label rows of one judge only"
+            )
         first = self.firsts[position]
         of_text = self.key_of.setdefault(first, key)
         known = self.marked.get(of_text)
@@ -455,14 +473,9 @@ class _Reader:
         if score is None:
             self.unscored += 1
             return False
-        signature = row.signature
         if self.first is None:
-            self.first, self.signature = row.where, signature
-        elif not same_scale(signature, self.signature):
-            raise DataError(
-                f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
-                f"separately: {signature} and {self.signature}"
-            )
+            self.first, self.signature = row.where, row.signature
+        self._check_scale(row)
         # A context is known by its id, else by its text.
         contexts = filled_cells(row, "context_id", "context")
         if contexts:
@@ -612,7 +625,7 @@ class _Reader:
             lowest=self.lowest,
             unscored=self.unscored,
             sample=[texts for _, texts in self.sample],
-            notes=self.notes,
+            notes=[*self.notes, *self._check_scale.notes],
         )
 
 

@@ -82,13 +82,13 @@ def prove(
             groups = list(itertools.chain(*new.values()))
             prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
             progress(0, prompts, "judge check before the first row", 1)
-        asker = Asker(scorer.judge, template, JudgmentIndex(None, run))
+        asker = Asker(scorer.judge, template, JudgmentIndex(None, run), rungs_anew=True)
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.read:
                 write_record(path, check)
     checks = [known[name] for name in drawn if name in known]
-    scorer.notes = check_notes(checks)
+    take_checks(scorer, checks)
     refused = _judged(checks)[0]
     if refused and not scorer.any_judge:
         old = [files[check.dimension] for check in refused if check.dimension not in new]
@@ -97,6 +97,12 @@ def prove(
             f"{fingerprint} is {_UNSHOWN} ({_refused(checks)}): {_remedy(fingerprint, old)}"
         )
     return checks
+
+
+def take_checks(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> None:
+    """Let the scores of a scorer say what the checks of its judge show."""
+    scorer.notes = check_notes(checks)
+    scorer.refused = refused_on(checks)
 
 
 def _remedy(fingerprint: str, stored: Sequence[Path | None]) -> str:
@@ -236,10 +242,16 @@ def checks_json(checks: Sequence[JudgeCheck]) -> dict[str, object]:
 def check_notes(checks: Sequence[JudgeCheck]) -> dict[str, str]:
     """Return the note of scored rows by dimension, for dimensions on which the judge is not better than chance."""
     refused, unshown, _ = _judged(checks)
-    notes = {}
-    for check in [*refused, *unshown]:
-        notes[check.dimension] = f"the judge is {_UNSHOWN} ({_counts([check])})"
-    return notes
+    return _notes_of([*refused, *unshown])
+
+
+def refused_on(checks: Sequence[JudgeCheck]) -> dict[str, str]:
+    """Return why a judge is refused, by dimension: ratings get no grade there, also where any judge may score."""
+    return _notes_of(_judged(checks)[0])
+
+
+def _notes_of(checks: Sequence[JudgeCheck]) -> dict[str, str]:
+    return {check.dimension: f"the judge is {_UNSHOWN} ({_counts([check])})" for check in checks}
 
 
 def _judged(

@@ -51,9 +51,9 @@ from refladder.records import (
     Run,
     impossible,
     names_of,
-    scale_of,
     without_none,
 )
+from refladder.signatures import scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence

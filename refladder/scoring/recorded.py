@@ -41,11 +41,11 @@ from refladder.records import (
     Run,
     digest_of,
     log_of,
-    scale_of,
 )
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.modes.rating_answer import shares_of
 from refladder.scoring.question import level_of, rung_id
+from refladder.signatures import scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence

@@ -14,8 +14,8 @@ from refladder.files.tables import STANDARD, Collected
 from refladder.jobs.input_table import check_input, open_items
 from refladder.jobs.score import check_scored, write_settings
 from refladder.loaders.input_rows import Mapped
-from refladder.records import is_shared
 from refladder.scoring.score_report import ScoreReport
+from refladder.signatures import is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -110,7 +110,7 @@ WRONG = [
             [SCORED], {"top": 20, "by": "coherence_score"}
         ),
         "^min must be a dict, found 3; give min={'COLUMN': 3}$": ([SCORED], {"min": 3}),
-        "^nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top and by, or best and per": ([SCORED], {}),
+        "^nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top, or best and per": ([SCORED], {}),
         "^row 1: no column 'score'": (pl.DataFrame([SCORED]), {"min": {"score": 1}}, DataError),
         "^row 1: no column 'b' to group by. Columns: context_id, output, output_id, coherence_score, coherence_grade$": (
             [SCORED], {"best": 1, "per": "b"}, DataError

@@ -23,9 +23,10 @@ from refladder.files.ladder_sets import (
 )
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.jobs.link import Linker
-from refladder.records import Link, Look, Rung, Threshold, scale_of
+from refladder.records import Link, Look, Rung, Threshold
 from refladder.report.certificate_tables import certificate_tables
 from refladder.settings import Asking
+from refladder.signatures import scale_of
 
 
 def certificate_of(qualities, judge=None, how=None):

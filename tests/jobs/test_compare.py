@@ -203,7 +203,7 @@ def test_score_and_rescore_write_the_scale_of_their_columns(command, tmp_path):
     assert command(f"score {tmp_path}/stories.jsonl --ladders demo/story --out {out}").code == 0
     # Five rungs: ladder-sum is from -15 to 15. The demo's human scale is from 1 to 5.
     ends = {"coherence_score": [-15, 15], "coherence_grade": [1, 5], "complexity_score": [-15, 15],
-            "complexity_grade": [1, 5], "overall_score": [0, 1]}  # fmt: skip
+            "complexity_grade": [1, 5], "overall_score": [0, 1], "overall_grade": [0, 1]}  # fmt: skip
     assert json.loads(Path(f"{out}.run.json").read_text())["scales"] == ends
     again = tmp_path / "again.jsonl"
     assert command(f"rescore {out}.judgments.jsonl --rule mean-difference --out {again}").code == 0

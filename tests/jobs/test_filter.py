@@ -234,7 +234,7 @@ def test_a_cell_that_is_no_number(fails, tmp_path, line, message):
         assert not out.exists()
 
 
-TOGETHER = "--top FRACTION and --by COLUMN go together; give both"
+ALONE = "--by COLUMN is for --top FRACTION or --best K; give one of them"
 
 
 @pytest.mark.parametrize(
@@ -242,10 +242,9 @@ TOGETHER = "--top FRACTION and --by COLUMN go together; give both"
     [
         (
             "",
-            "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per",
+            "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top, or --best and --per",
         ),
-        ("--top 0.5", TOGETHER),
-        ("--by score --min a=1", TOGETHER),
+        ("--by score --min a=1", ALONE),
         (
             "--top 1.5 --by score",
             "--top 1.5: a fraction must be more than 0 and at most 1; give 0.015 for 1.5 %",

@@ -339,7 +339,7 @@ def test_a_set_that_is_not_shared_may_say_its_licence_and_language(tmp_path, com
 
 def test_a_dimension_whose_spread_is_anothers_spread_over_anchors_is_refused():
     named = [Dimension(name=name, description="") for name in ("worth", "worth anchor")]
-    assert len(added_columns(named)) == 12
+    assert len(added_columns(named)) == 13
     clash = r"^dimension 'worth anchor' would share the column 'worth_anchor_spread' with"
     with pytest.raises(UsageError, match=clash):
         added_columns(named, shared=True)

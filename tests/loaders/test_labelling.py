@@ -114,7 +114,7 @@ def nan_at(place, column):
         ),
         (
             {"change_row": only(9, signature="other")},
-            "TABLE:10: the scores have another signature here than in TABLE:1",
+            "TABLE:10: the scores in column 'clarity_score' are on different scales: ",
         ),
     ],
 )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Output,
         Progress,
         Run,
+        RungRating,
         Sampling,
     )
     from refladder.scoring.asker import Asker
@@ -133,9 +134,9 @@ class Mode(ABC):
     def count(self, run: Run, judgments: Sequence[Judgment], report: ScoreReport) -> None:
         """Add to `report` what the judgments of whole texts show beside their scores."""
 
-    def rung_scales(self, run: Run, judgments: Sequence[Judgment]) -> Mapping[str, RungScale]:
-        """Return the scale of each dimension, from the judgments of `rung_groups`."""
-        del run, judgments
+    def rung_scales(self, run: Run, readings: Sequence[RungRating]) -> Mapping[str, RungScale]:
+        """Return the scale of each dimension, from the ratings of `rung_groups`."""
+        del run, readings
         return {}
 
     @abstractmethod
