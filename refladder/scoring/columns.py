@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from refladder.arrays import known_numbers
+from refladder.backends.thoughts import CUT
 from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.loaders.scored_tables import OVERALL
@@ -200,7 +201,10 @@ def block_notes(
         if cut:
             why = cut[0].note or "the context was truncated"
             notes.append(f"{len(cut)} of {plural(each, 'judgment')}: {why}")
-        notes += [judgment.note or "" for judgment in judged if None in judgment.stated][:1]
+        partial = [
+            judgment for judgment in judged if None in judgment.stated or judgment.note == CUT
+        ]
+        notes += [judgment.note or "" for judgment in partial][:1]
         low = [judgment.mass or 0.0 for judgment in judged if has_low_mass(judgment)]
         if low:
             count = f"{len(low)} of {plural(each, 'judgment')}"

@@ -18,13 +18,12 @@ from refladder.backends.labels import (
     EMPTY,
     NO_CHOICE,
     checked_reading,
-    has_thoughts,
     log_sum,
     reading_from_sequences,
     without_continuations,
-    without_thoughts,
 )
 from refladder.backends.openai.errors import Refusal, at
+from refladder.backends.thoughts import has_thoughts, without_thoughts
 from refladder.records import Completion, LabelReading
 
 if TYPE_CHECKING:
