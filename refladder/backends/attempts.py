@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from refladder.backends.thoughts import answer_part
+from refladder.thoughts import answer_part
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,10 +13,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.attempts import ANNOUNCED, is_refused
-from refladder.backends.thoughts import LONGEST, answer_part, without_thoughts
 from refladder.errors import DataError
 from refladder.parsing import parse_json
 from refladder.records import LARGEST_SUM, LabelReading
+from refladder.thoughts import LONGEST, answer_part, without_thoughts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

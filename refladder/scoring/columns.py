@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from refladder.arrays import known_numbers
-from refladder.backends.thoughts import CUT
 from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.loaders.scored_tables import OVERALL
 from refladder.records import names_of
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import overall, rule_named
+from refladder.thoughts import CUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

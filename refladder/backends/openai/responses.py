@@ -23,8 +23,8 @@ from refladder.backends.labels import (
     without_continuations,
 )
 from refladder.backends.openai.errors import Refusal, at
-from refladder.backends.thoughts import has_thoughts, without_thoughts
 from refladder.records import Completion, LabelReading
+from refladder.thoughts import has_thoughts, without_thoughts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

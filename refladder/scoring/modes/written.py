@@ -6,8 +6,8 @@ import itertools
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends import whole
-from refladder.backends.thoughts import CUT, LONGEST, without_thoughts
 from refladder.errors import BackendError
+from refladder.thoughts import CUT, LONGEST, without_thoughts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

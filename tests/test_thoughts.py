@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refladder.backends.thoughts import (
+from refladder.thoughts import (
     after_thoughts,
     answer_part,
     has_thoughts,

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+# What of an output is judged: what follows its thoughts, or all of it.
+ANSWER, WHOLE = TEXTS_OF = ("answer", "whole")
 # Characters of an answer that are read; no form of answer that a prompt asks for needs a tenth of them.
 LONGEST = 100_000
 CUT = f"only the first {LONGEST:,} characters of the answer were read"
