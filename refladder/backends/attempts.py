@@ -139,8 +139,8 @@ class Attempt:
 class Line(NamedTuple):
     """A line about a key. `value` is None if it holds no single possible number, and `fault` has the reason.
 
-    `is_loose`: its number has a decimal comma, or a remark is behind it. `is_share`: the number is at most 1 and has a
-    decimal point and no percent sign.
+    `remark` is what is behind the number. `is_loose`: there is a remark, or the number has a decimal comma. `is_share`: the
+    number is at most 1 and has a decimal point and no percent sign.
     """
 
     number: int
@@ -148,6 +148,7 @@ class Line(NamedTuple):
     value: float | None
     fault: str
     weight: int = 1
+    remark: str = ""
     is_loose: bool = False
     is_share: bool = False
 
@@ -249,7 +250,7 @@ def _split(attempt: Attempt, form: Form) -> Iterator[Attempt]:
         numbers = [line.number for line in part]
         within = max((after - line for line, after in itertools.pairwise(numbers)), default=1)
         if keys.issuperset(form.keys) or numbers[0] - split[-1].lines[-1].number > within:
-            split.append(Attempt(attempt.heading, announced=True))
+            split.append(Attempt(announced=True))
             keys.clear()
         split[-1].lines += part
         keys.update(line.key for line in part)
@@ -290,4 +291,6 @@ def _valued(faulty: Line, rest: str, form: Form, shown: str) -> Line:
         return faulty._replace(fault=f"above {form.highest:g} in {shown}")
     is_loose = "," in written or (form.apart and _LETTER.search(found["remark"]) is not None)
     is_share = value <= 1 and "." in written and not found["unit"]
-    return faulty._replace(value=value, fault="", is_loose=is_loose, is_share=is_share)
+    return faulty._replace(
+        value=value, fault="", remark=found["remark"], is_loose=is_loose, is_share=is_share
+    )

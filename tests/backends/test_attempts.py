@@ -156,7 +156,8 @@ TONE = "1: 10\n2: 20\n3: 30\n4: 30\n5: 10"
         ("clarity\n1: 95\n2: 5", {"clarity": "no line for 3, 4, 5"}),
         ("clarity\n1: 95", {"clarity": "no line for 2, 3, 4, 5"}),
         ("On reflection, clarity:\n1: 95\n2: 5", {"clarity": BEHIND + "'On reflection, clarity:'"}),
-        # of the one above
+        # of the one above, or of another one without its name
+        (TONE, {"tone": "no lines with a percentage for each rating from 1 to 5"}),
         (
             "It is rude after all, I see.\n1: 95\n2: 5",
             {"tone": BEHIND + "'It is rude after all, I see.'"},

@@ -31,8 +31,8 @@ _FORM = Form(
     weight=1,
 )
 # The number or the mark of a list before the name of a criterion, and what may follow the name.
-_BEFORE_NAME = re.compile(r"^(?:\d+[.)]\s+|[\s#>•+,;-]+)*")
-_AFTER_NAME = ":- \t"
+_BEFORE_NAME = re.compile(r"^(?:\d+[.)]\s+|[\s#>•+,;|-]+)*")
+_AFTER_NAME = ":|- \t"
 # Words of a heading that may name a criterion which was not asked.
 _MOST_WORDS = 4
 
@@ -57,7 +57,14 @@ def stated_ratings_of(
     folded = {name: _folded(name) for name in names}
     below: dict[str, list[Attempt]] = {name: [] for name in names}
     current: list[str] = []
-    for attempt in attempts(answer, _FORM, ended=ended):
+    given = attempts(answer, _FORM, ended=ended)
+    # Where criteria share a line with numbers, nothing says whose numbers follow.
+    remarks = {_folded(line.remark) for attempt in given for line in attempt.lines if line.is_loose}
+    if any(_names(remark, key) for remark in remarks for key in folded.values()):
+        return dict.fromkeys(
+            names, "the name of a criterion behind a number, and not on a line of its own"
+        )
+    for attempt in given:
         heading = _folded(attempt.heading)
         named = [name for name, key in folded.items() if heading == key]
         counts = attempt.announced or bool(attempt.lines) or (bool(named) and not ended)
@@ -69,7 +76,7 @@ def stated_ratings_of(
         if not named:
             # A change of mind, or lines below no name, are about the criteria that they name, or about all.
             named = [name for name, key in folded.items() if _names(heading, key)]
-            if not named and attempt.announced:
+            if not named and attempt.announced and heading:
                 named = list(names)
             elif not named and not _is_other_criterion(attempt, ended=ended):
                 named = current

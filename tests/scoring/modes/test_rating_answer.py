@@ -132,6 +132,7 @@ NAMES = list(GIVEN)
         f"## Tone of voice\n{SIXTY}\n## Clarity\n{LINES}",
         f"clarity: Muddled to clear.\n{LINES}\nTone of voice: Rude to kind.\n{SIXTY}",
         f"1. Clarity:\n{LINES}\n2. Tone of voice:\n{SIXTY}",
+        f"| Clarity |\n{LINES}\n| Tone of voice |\n{SIXTY}",
         f"Sure.\n\nclarity\n{LINES}\nlength\n{SIXTY}\nTone of voice\n{SIXTY}\nThat is all.",
         json.dumps({name: dict(re.findall(r"(.): (.+)", lines)) for name, lines in GIVEN.items()}),
     ],
@@ -149,3 +150,12 @@ def test_an_unparsed_criterion_leaves_the_others_scored():
     found = stated_ratings_of(f"clarity\nlength\n{LINES}", NAMES)
     missing = "no line with the name {!r} above five lines of percentages"
     assert found == {name: missing.format(name) for name in NAMES}
+
+
+def test_criteria_and_numbers_on_one_line_are_not_mixed_up():
+    answer = ", ".join(f"clarity\n{LINES}\nTone of voice\n{SIXTY}".split("\n"))
+    reason = "the name of a criterion behind a number, and not on a line of its own"
+    assert stated_ratings_of(answer, NAMES) == dict.fromkeys(NAMES, reason)
+    # Other remarks are read.
+    answer = f"clarity\n{LINES.replace('5: 20', '5: 20, surely')}\nTone of voice\n{SIXTY}"
+    assert stated_ratings_of(answer, NAMES)["clarity"] == SHARES
