@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.files.tables import FORMATS
 from refladder.statistics import CONVENTIONS, LEVELS, SCHEMES, STATISTICS
+from refladder.thoughts import ANSWER, TEXTS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -623,6 +624,12 @@ OPTIONS: dict[str, Option] = {
             "Score with the first N anchors of a shared set.",
             type=int,
             at_least=1,
+            rare=True,
+        ),
+        text_of=Option(
+            "Judge the answer behind marked thoughts, or the whole text.",
+            type=TEXTS_OF,
+            default=ANSWER,
             rare=True,
         ),
         any_judge=Option(

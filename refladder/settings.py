@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from refladder.errors import UsageError, meant_share, option
 from refladder.records import Sampling
@@ -139,7 +139,8 @@ class Scoring:
     """Settings that determine the scores, apart from the judge. If `dimensions` is empty, all of the set are scored.
 
     `answers` names a mode, see `scoring.modes`.
-    `anchors` is the number of anchors of a shared set that score. `any_judge` keeps a judge that fails.
+    `anchors` is the number of anchors of a shared set that score. `any_judge` keeps a judge that fails. `text_of` says
+    what of an output is judged: its answer behind marked thoughts, or the whole.
     """
 
     ladders: str | Path | LadderSet = ""
@@ -153,6 +154,7 @@ class Scoring:
     prompts: Path | None = None
     anchors: int | None = None
     any_judge: bool = False
+    text_of: Literal["answer", "whole"] = "answer"
 
     def __post_init__(self) -> None:
         check_least_mass(self.least_mass)

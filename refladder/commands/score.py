@@ -86,6 +86,7 @@ Table = TypeVar("Table")
     "anchors",
     "judgments",
     "any_judge",
+    "text_of",
     *OF_COST,
     "prompts",
     "workers",
@@ -296,6 +297,7 @@ def score(
     prompts: str | Path | None = None,
     anchors: int | None = None,
     any_judge: bool = False,
+    text_of: Literal["answer", "whole"] = "answer",
     judgments_from: str | Path | Sequence[str | Path] | None = None,
     out: str | Path | None = None,
     judgments: str | Path | None = None,
@@ -305,7 +307,7 @@ def score(
     """Add score columns to every row of a table, as `refladder score`.
 
     A row needs an output, and except for a shared set the id or the text of its context, in the columns `output`,
-    `context_id` and `context`.
+    `context_id` and `context`. A column may hold a chat: `columns={"context": "messages", "output": "messages"}`.
     Each dimension adds five columns: NAME_score, NAME_grade, NAME_spread, NAME_mass and NAME_note. A score that is
     missing is null, and its note says why; a warning of the logger `refladder` counts them.
 
@@ -335,6 +337,8 @@ def score(
         anchors: with a shared set, the number of its anchors that score; None for those that it names.
         any_judge: score also with a judge that does not distinguish the best rung of ladders from the worst. Before the first
             row, it compares them on up to 16 ladders of each dimension, once for a named judge and a set.
+        text_of: what of an output is judged: its `answer`, which is what follows the marked thoughts that it begins with, or
+            the `whole` text.
         judgments_from: table of judgments that another program made, or a judgments file, instead of a judge; several
             count as one. No model is asked; a comparison that is not in it is unparsed.
         out: file for the scored rows, required where `table` is a path. An interrupted call continues from

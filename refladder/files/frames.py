@@ -19,6 +19,7 @@ from refladder.files.tables import (
     Row,
     Rows,
     arrow_schema,
+    column_of,
     format_of,
     parse_number,
     read_rows,
@@ -80,7 +81,7 @@ class Frame:
         With `as_json`, the values of a list are those that JSON lines would have.
         """
         if needed is not None:
-            needed = {*needed, *(column.partition(".")[0] for column in needed)}
+            needed = {*needed, *map(column_of, needed)}
 
         def read() -> Rows:
             of = "" if name == TABLE else f" of {name}"

@@ -49,6 +49,9 @@ _encode_all = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str)
 _FORMULA = "=", "+", "-", "@", "\t", "\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _FIELD = re.compile(r'"\s*:')
+# A path into the value of a column: `scores.clarity`, `choices[0].message.content`.
+_INSIDE = re.compile(r"[.\[]")
+_STEP = re.compile(r"\[(?P<place>-?\d{1,9})\]|[^.\[]+|\[[^.]*")
 _COMMA = re.compile(r"[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})")
 # Parquet rows in memory.
 _BATCH = 4096
@@ -268,16 +271,23 @@ def meant_number(text: str) -> str:
 
 
 def cell_of(fields: Mapping[str, object], column: str, default: Any = None) -> Any:
-    """Return the value of a column or, for `scores.clarity`, of a field of an object; None for null, else `default`."""
-    if column in fields or "." not in column:
+    """Return the value of a column or, for `scores.clarity` and `choices[0].text`, inside of it.
+
+    None for null, `default` where there is nothing of that name or number.
+    """
+    if column in fields or not _INSIDE.search(column):
         return fields.get(column, default)
     value: Any = fields
-    for name in column.split("."):
+    for step in _STEP.finditer(column):
         if value is None:
             return None
-        if not isinstance(value, dict) or name not in value:
+        key: Any = step[0] if step["place"] is None else int(step["place"])
+        try:
+            value = value[key] if isinstance(value, list if step["place"] else dict) else default
+        except (KeyError, IndexError):
             return default
-        value = value[name]
+        if value is default:
+            return default
     return value
 
 
@@ -294,6 +304,11 @@ def refuse_judgments(where: str, columns: Sequence[str]) -> None:
         rows = path.removesuffix(".judgments.jsonl")
         named = f", {rows}" if rows != path else ""
         raise DataError(f"{path}: a file of judgments; name the scored rows{named}")
+
+
+def column_of(path: str) -> str:
+    """Return the column that a path such as `choices[0].text` begins with."""
+    return _INSIDE.split(path, maxsplit=1)[0]
 
 
 def _without_column(row: Row, column: str) -> DataError:

@@ -39,9 +39,11 @@ def ladder(*, ladders: str, judge: str = "builtin", **settings: Any) -> InspectS
     async def score(state: TaskState, target: Target) -> Score:
         del target
         fields = {name: [state.metadata[name]] for name in CONTEXT_FIELDS if name in state.metadata}
-        work = thread.submit(
-            single_scores, scorer, [state.output.completion], fields or dict(state.metadata)
-        )
+        said: Any = state.output.completion
+        if state.messages and state.messages[-1].role == "tool":
+            # No answer of the model follows it.
+            said = [{"role": "tool", "content": state.messages[-1].text}]
+        work = thread.submit(single_scores, scorer, [said], fields or dict(state.metadata))
         (result,) = await anyio.to_thread.run_sync(work.result)
         metadata = {
             **{score.dimension: score.value for score in result.scores},

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from refladder.records import Score
 
+    Chat = Sequence[Mapping[str, object]]
+
 CONTEXT_FIELDS = "context_id", "context", "background"
 
 
@@ -34,13 +36,13 @@ class SingleScore:
 
 
 def single_scores(
-    scorer: Scorer, texts: Sequence[str | None], fields: Mapping[str, Any]
+    scorer: Scorer, texts: Sequence[str | Chat | None], fields: Mapping[str, Any]
 ) -> list[SingleScore]:
     """Score texts, each with one number.
 
     Args:
         scorer: what scores them.
-        texts: the texts.
+        texts: the texts, or chats as lists of messages.
         fields: lists with a value for each text: `context_id` or `context`, perhaps `background`; others are ignored.
             With a shared ladder set, all may be left out.
 

@@ -144,7 +144,7 @@ def _key(row: Row, mapped: Mapped, id_column: str) -> tuple[str, str] | None:
     if id_column:
         cell = row.fields.get(mapped.columns.get(id_column, id_column))
         return None if cell is None or cell == "" else ("", str(cell))
-    text = mapped.output_text(row)
+    text, _ = mapped.output_of(row)
     return None if text is None else ("", output_text_id(_context(row, mapped), text))
 
 

@@ -31,6 +31,7 @@ from refladder.loaders.scored_tables import (
     reported,
 )
 from refladder.signatures import same_scale
+from refladder.thoughts import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -120,7 +121,8 @@ def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
         raise UsageError(
             f"{option('per-context')} {per_context}: a number of pairs must be 1 or more"
         )
-    mapped = Mapped(columns=mapped_columns(tables.source, asked.columns))
+    # Pairs train with whole texts, thoughts and all.
+    mapped = Mapped(columns=mapped_columns(tables.source, asked.columns), text_of=WHOLE)
     opened = as_ladder_set(ladders)
     contexts = {} if opened is None else opened.contexts
     source, out = tables.source, tables.out

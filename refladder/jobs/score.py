@@ -37,7 +37,7 @@ from refladder.files.tables import (
 )
 from refladder.jobs.input_table import check_input, open_items
 from refladder.jobs.recorded_judgments import check_recorded_ladders, recorded_files
-from refladder.loaders.input_rows import EMPTY, Item, Mapped
+from refladder.loaders.input_rows import EMPTY, NO_ANSWER, Item, Mapped
 from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
@@ -57,6 +57,7 @@ from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen
 from refladder.signatures import same_run
+from refladder.thoughts import ANSWER, after_thoughts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -135,7 +136,12 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
             events.notice(
                 f"{ladders.name} is replaced by {newer}; its scores stay as they are", once=True
             )
-    mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=ladders.serves_any_context)
+    mapped = Mapped(
+        columns=spec.columns,
+        context=spec.context_id,
+        alone=ladders.serves_any_context,
+        text_of=spec.asked.text_of,
+    )
     added = columns_of(spec.asked, ladders)
     recorded = None
     if spec.judgments_from:
@@ -267,6 +273,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
                     progress(0, prepared.rows, "", scorer.prompts_of_a_row)
                 scorer.report.copies += sum(item.is_copy for item in batch)
                 scored = columns.rows(scorer.score(batch, log))
+                scorer.report.thoughts += sum(item.thought for item in batch)
                 if write is not None:
                     for item, values in zip(batch, scored, strict=True):
                         write(item.row, values)
@@ -402,8 +409,11 @@ def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[I
             raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
     items = []
     for number, text in enumerate(texts, start=1):
-        output = Output(id=f"text {number}", context_id=context_id, system="", text=text)
-        items.append(Item(Row("", {}), output if text.strip() else None, EMPTY))
+        said = after_thoughts(text) if spec.asked.text_of == ANSWER else text
+        output = Output(id=f"text {number}", context_id=context_id, system="", text=said)
+        why = NO_ANSWER if text.strip() else EMPTY
+        is_cut = said is not text
+        items.append(Item(Row("", {}), output if said.strip() else None, why, thought=is_cut))
     return ladders, items
 
 
@@ -417,4 +427,5 @@ def score_texts(
     report_check(scorer, session.checks_of(spec.judge), events)
     with JudgmentLog(None, scorer.run) as log:
         scores = scorer.score(items, log)
+    scorer.report.thoughts += sum(item.thought for item in items)
     return scorer, Columns(scorer.run, scorer.scale).rows(scores)

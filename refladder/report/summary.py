@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.metered import PlannedCosts
-from refladder.errors import agreeing, plural
+from refladder.errors import agreeing, option, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _REASONS = 10
 
 _COUNTS = (
     *("rows", "copies", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom"),
-    *("unparsed", "cut", "low_mass"),
+    *("unparsed", "cut", "low_mass", "thoughts"),
 )
 
 
@@ -87,6 +87,11 @@ def essential_lines(report: ScoreReport) -> list[str]:
 def warning_lines(report: ScoreReport) -> list[str]:
     """Warn about judgments that were parsed but are unreliable; nothing for a run without them."""
     lines = []
+    if report.thoughts:
+        lines.append(
+            f"Thoughts in front of the output in {report.thoughts:,} of {plural(report.rows, 'row')}: what follows them was "
+            f"judged. {option('text-of')} whole judges the whole text."
+        )
     if report.cut:
         lines.append(
             f"Context truncated in {report.cut:,} of {plural(report.judgments, 'judgment')}, to fit the judge. "

@@ -15,6 +15,7 @@ from refladder.records import digest_of, names_of
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import overall, rule_named
 from refladder.signatures import GRADE, column_stem
+from refladder.thoughts import CUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -243,7 +244,10 @@ def block_notes(
         if cut:
             why = cut[0].note or "the context was truncated"
             notes.append(f"{len(cut)} of {plural(each, 'judgment')}: {why}")
-        notes += [judgment.note or "" for judgment in judged if None in judgment.stated][:1]
+        partial = [
+            judgment for judgment in judged if None in judgment.stated or judgment.note == CUT
+        ]
+        notes += [judgment.note or "" for judgment in partial][:1]
         low = [judgment.mass or 0.0 for judgment in judged if has_low_mass(judgment)]
         if low:
             count = f"{len(low)} of {plural(each, 'judgment')}"

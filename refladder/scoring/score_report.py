@@ -27,6 +27,7 @@ class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
     `scored` rows have every score, and `copies` have the text and context of an earlier row.
+    `thoughts` are rows with marked thoughts in front of the text that was judged.
     `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
     below one half.
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
@@ -48,6 +49,7 @@ class ScoreReport:
     unparsed: int = 0
     cut: int = 0
     low_mass: int = 0
+    thoughts: int = 0
     disagreements: int = 0
     order_pairs: int = 0
     above_top: dict[str, int] = field(default_factory=dict)

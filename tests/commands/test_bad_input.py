@@ -66,7 +66,7 @@ JSON_LINES = [
         GOOD + row(context_id=7.5),
         "2: column 'context_id': expected a name or an integer, found 7.5",
     ),
-    (row(output=["A text."]), "1: column 'output' must be a string, found ['A text.']"),
+    (row(output={"a": "A text."}), "1: column 'output' must be a string, found {'a': 'A text.'}"),
     (row(output_id=1.5), "1: column 'output_id': expected a name or an integer, found 1.5"),
     (
         GOOD + GOOD + '{"context_id": "story-01", "output": }\n',

@@ -32,6 +32,7 @@ from refladder.scoring.modes.mode import Mode
 from refladder.scoring.modes.rating_answer import stated_ratings, stated_ratings_of
 from refladder.scoring.modes.written import (
     ask_whole,
+    long_note,
     parsed_answer,
     written_judgments,
 )
@@ -71,6 +72,9 @@ if TYPE_CHECKING:
     from refladder.scoring.rules import Rule
     from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scale, Scoring
+
+    # An answer, and the probabilities of the ratings for each question, or the reason why there are none.
+    _Answered = tuple[Completion, list[list[float] | str]]
 
 ENDS = LOW, HIGH = 1.0, 5.0
 # Tokens of a criterion's name and five percentages; tokenizers that split digits and line ends need most.
@@ -377,16 +381,16 @@ class StatedRating(Rating):
         asked = sorted(groups, key=_beginning)
         prompts = [asker.marked(self._prompt(asker.template, group), group[0]) for group in asked]
 
-        def judgments(answers: Mapping[int, Completion]) -> list[list[Judgment]]:
+        def read(position: int, answer: Completion) -> list[list[float] | str]:
+            return self._read(asked[position], answer)
+
+        def judgments(answers: Mapping[int, _Answered]) -> list[list[Judgment]]:
             """Return the judgments of each group that was answered."""
             judged = {}
-            for position, answer in answers.items():
+            for position, (answer, ratings) in answers.items():
                 group = asked[position]
-                judged[id(group)] = self._judged(run.recipe.digest, group, answer)
+                judged[id(group)] = _judged(run.recipe.digest, group, answer, ratings)
             return [judged[id(group)] for group in groups if id(group) in judged]
-
-        def unparsed(position: int, answer: Completion) -> bool:
-            return any(isinstance(read, str) for read in self._read(asked[position], answer))
 
         sampling = run.recipe.sampling
         # A number of tokens that the user gave is kept.
@@ -394,16 +398,9 @@ class StatedRating(Rating):
             criteria = max(1 + group[0].texts.get("criteria", "").count("\n") for group in groups)
             room = max(STATED_TOKENS, _TOKENS_OF_A_RATING * criteria)
             sampling = replace(sampling, max_tokens=room)
-        return written_judgments(asker, prompts, sampling, judgments, unparsed)
-
-    def _judged(self, recipe: str, group: Group, answer: Completion) -> list[Judgment]:
-        """Return the judgment of each question about the text that an answer rates."""
-        if isinstance(answer.text, Unwritten):
-            return [judgment_of(question, recipe, RATINGS, NOT_ASKED) for question in group]
-        judgments = []
-        for question, read in zip(group, self._read(group, answer), strict=True):
-            judgments.append(judgment_of(question, recipe, RATINGS, _reading(read, answer)))
-        return judgments
+        return written_judgments(
+            asker, prompts, sampling, read=read, judgments=judgments, unparsed=_is_unparsed
+        )
 
     def _read(self, group: Group, answer: Completion) -> list[list[float] | str]:
         """Return the probabilities of the ratings for each question, or the reason why there are none."""
@@ -563,11 +560,31 @@ def _beginning(group: Group) -> tuple[str, str, str]:
     return question.context.id, question.texts["target"], question.dimension.name
 
 
+def _judged(
+    recipe: str, group: Group, answer: Completion, ratings: Sequence[list[float] | str]
+) -> list[Judgment]:
+    """Return the judgment of each question about the text that an answer rates."""
+    if isinstance(answer.text, Unwritten):
+        return [judgment_of(question, recipe, RATINGS, NOT_ASKED) for question in group]
+    judgments = []
+    for question, read in zip(group, ratings, strict=True):
+        judgments.append(judgment_of(question, recipe, RATINGS, _reading(read, answer)))
+    return judgments
+
+
+def _is_unparsed(ratings: Sequence[list[float] | str]) -> bool:
+    return any(isinstance(read, str) for read in ratings)
+
+
 def _reading(probabilities: list[float] | str, answer: Completion) -> LabelReading:
+    note = long_note(answer)
     if isinstance(probabilities, str):
-        return LabelReading(reason=probabilities, cut=answer.cut)
+        reason = "; ".join(filter(None, (probabilities, note)))
+        return LabelReading(reason=reason, cut=answer.cut)
     logprobs = tuple(map(log_of, probabilities))
-    return LabelReading(logprobs=logprobs, mass=None, cut=answer.cut, exactness="sampled")
+    return LabelReading(
+        logprobs=logprobs, mass=None, cut=answer.cut, exactness="sampled", note=note
+    )
 
 
 def _expected(judgment: Judgment) -> float:

@@ -13,6 +13,7 @@ from json_lines import read_lines
 from ladder_judges import RECIPE
 
 import refladder
+from refladder.backends.attempts import attempts
 from refladder.errors import (
     BackendError,
     DataError,
@@ -392,6 +393,41 @@ def test_an_unparsed_rating_has_its_reason_and_the_other_criteria_a_score():
         "1 of 1 judgment unparsed: no line with the name 'clarity'"
     )
     assert row["tone_score"] == pytest.approx(3.5)
+
+
+@pytest.mark.parametrize("answers", ["rating:stated", "rating:together", "anchored:stated"])
+def test_the_beginning_of_a_long_answer_is_read_once_and_the_row_says_so(answers, monkeypatch):
+    read = []
+
+    def counted(text, *rest, ended):
+        read.append(len(text))
+        return attempts(text, *rest, ended=ended)
+
+    monkeypatch.setattr("refladder.scoring.modes.rating_answer.attempts", counted)
+    lines = "clarity\n1: 0\n2: 0\n3: 50\n4: 50\n5: 0\n\n"
+    short = scored(Rater(), answers, rows=rows_of(3.0))
+    before = len(read)
+
+    def said(prompt):
+        of_row = prompt.slots["target"] in {text_of(3.0, "t0"), text_of(2.0, "t1")}
+        return (lines + "word " * 30_000) if of_row else None
+
+    # 29,990 words are behind the lines within 100,000 characters, and the last of them is cut.
+    first, again = scored(Rater(said), answers, rows=rows_of(3.0, 2.0))
+    assert short[0]["clarity_note"] is None
+    assert first["clarity_score"] == again["clarity_score"] == pytest.approx(3.5)
+    assert first["clarity_note"] == "only the first 100,000 characters of the answer were read"
+    assert [length for length in read if length > 1_000] == [100_000] * 2
+    assert len(read) == 2 * before + 1
+    (row,) = scored(
+        Rater(lambda prompt: said(prompt) and said(prompt)[len(lines) :]),
+        answers,
+        rows=rows_of(3.0),
+    )
+    assert row["clarity_score"] is None
+    assert row["clarity_note"].endswith(
+        "; only the first 100,000 characters of the answer were read"
+    )
 
 
 @pytest.mark.parametrize(("number", "tokens"), [(2, 300), (12, 480)])
