@@ -20,6 +20,7 @@ from refladder.files.tables import Row, Rows, meant_number, number_in, parse_num
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.loaders.input_rows import Mapped
+from refladder.loaders.score_sample import ScoreSample
 from refladder.loaders.scored_tables import mapped_columns, reported
 from refladder.records import digest_of, same_scale, without_none
 
@@ -225,7 +226,8 @@ class Pool:
     """Rows with a score, and labels of some of them; one row of `scores`, `row_numbers` and `units` each.
 
     `marked` holds the labelled rows, `contexts` a number for the context of each, and `sample` the texts of a random
-    sample of all rows. `lowest` is the least score of the rows from which labels were drawn, None for all rows.
+    sample of all rows. `one_each` has one score of each context. `lowest` is the least score of the rows from which
+    labels were drawn, None for all rows.
     """
 
     scores: FloatArray
@@ -237,6 +239,7 @@ class Pool:
     signature: str | None
     lowest: float | None
     unscored: int
+    one_each: ScoreSample
     sample: list[Texts]
     notes: list[str]
 
@@ -355,6 +358,7 @@ class _Reader:
         self.with_context = False
         self.marked: dict[tuple[str, ...], Labelled] = {}
         self.sample: list[tuple[str, Texts]] = []
+        self.one_each = ScoreSample()
         self.copies: Counter[str] = Counter()
         self.signature: str | None = None
         self.first: str | None = None
@@ -444,6 +448,7 @@ class _Reader:
             self.context_of.append(hash(contexts[0]))
         else:
             self.context_of.append(hash((len(self.row_numbers),)))
+        self.one_each.add(contexts, score)
         self.scores.append(score)
         self.row_numbers.append(number)
         return True
@@ -573,6 +578,7 @@ class _Reader:
             signature=self.signature,
             lowest=self.lowest,
             unscored=self.unscored,
+            one_each=self.one_each,
             sample=[texts for _, texts in self.sample],
             notes=self.notes,
         )
