@@ -311,7 +311,7 @@ def _refused(checks: Sequence[JudgeCheck]) -> str:
 
 
 def _beats_chance(right: float, of: int) -> bool:
-    """Return whether so many right ladders are significantly more than half; halves are rounded down."""
+    """Return whether this number of right ladders is significantly more than half; halves are rounded down."""
     return sign_test(np.floor(np.array([right])), np.array([of])).item() <= ALPHA
 
 

@@ -357,6 +357,32 @@ def test_ladders_of_contexts_are_counted_too(fails, tmp_path):
     assert fails(2, f"rescore {kept}").startswith(message)
 
 
+@pytest.mark.parametrize("least", [0.3, 0.31])
+def test_rescore_leaves_out_rungs_of_low_mass_as_score_does(tmp_path, least):
+    class Doubtful(Rater):
+        """Rates the rungs of one anchor 3, with little on labels."""
+
+        def read_labels(self, prompts, labels):
+            doubtful = [prompt.slots["target"].startswith("text a") for prompt in prompts]
+            self.rated = lambda text: 3.0 if text.startswith("text a") else quality_of(text)
+            read = super().read_labels(prompts, labels)
+            return [
+                replace(each, mass=0.3) if low else each
+                for each, low in zip(read, doubtful, strict=True)
+            ]
+
+    kept, again = tmp_path / "kept.jsonl", tmp_path / "again.jsonl"
+    how = {"any_judge": True, "store": False}
+    scored(Doubtful(), "rating", judgments=kept, least_mass=0.0, **how)
+    refladder.rescore(kept, out=again, least_mass=least)
+    expected = scored(Doubtful(), "rating", least_mass=least, **how)
+    assert [row["clarity_grade"] for row in read_lines(again)] == [
+        row["clarity_grade"] for row in expected
+    ]
+    # Two of three anchors rate each rung by its level: 3.5 has the grade 3.4. With the third, which says 3, rungs are nearer.
+    assert (expected[0]["clarity_grade"] == pytest.approx(3.4)) == (least == 0.31)
+
+
 def test_a_judge_that_fails_keeps_what_it_answered(tmp_path):
     kept = tmp_path / "kept.jsonl"
 
