@@ -11,8 +11,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.statistics.column_maps import MAPS, best_of, changes_at, held_out, map_of, mapped
-from refladder.statistics.linking import half_width
+from refladder.jobs.link import LEAST_FOR_MAP, LEAST_FOR_TEXT
+from refladder.statistics.column_maps import (
+    MAPS,
+    best_of,
+    changes_at,
+    half_width,
+    held_out,
+    map_of,
+    mapped,
+)
+from refladder.statistics.decisions import deciding_cutoffs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,15 +29,15 @@ if TYPE_CHECKING:
     FloatArray = NDArray[np.float64]
 
 DRAWS, OTHERS, POPULATION = 100, 500, 20_000
-TEXTS = (10, 20, 40, 100)
+TEXTS = (10, 20, 50, 100)
 HEAD = """# Links between two columns of scores
 
 `python bench/link_columns.py`: {draws} draws a row. Two columns score the same texts, whose quality is normal; the columns
 differ as the row says, and each has noise of its own. "map": how often the 95 % interval of the map holds the map of the
 same kind that {population:,} texts give, at quantiles .05 to .95 (draws in which a map was made; the scores as they are
 have none to estimate). "text": how often the interval of a single text holds its score in the second column, for other
-texts. Both are given from 20 texts on. Decisions: shares that change at the nine deciles, of the texts of the link (held
-out). A coverage has a standard error of about .015.
+texts; from 20 texts on, and that of the map from 50. Decisions: shares that change, the mean over the cut-offs at the
+deciles that decide something, of the texts of the link (held out). A coverage has a standard error of about .015.
 
 | columns | texts | map | text | as they are | after the map | best cut-off |
 |---|--:|--:|--:|--:|--:|--:|
@@ -68,15 +77,16 @@ def main() -> None:
                 values = held_out(first, second)
                 residuals = {name: np.abs(each - second) for name, each in values.items()}
                 best = best_of(residuals)
-                cuts = np.quantile(second, np.arange(1, 10) / 10, method="higher")
+                cuts = deciding_cutoffs(second)
                 changed.append(
                     np.mean([changes_at(cut, first, second, values[best]) for cut in cuts], axis=0)
                 )
                 half = half_width(residuals[best])
-                if texts < 20 or half is None:
+                if texts < LEAST_FOR_TEXT or half is None:
                     continue
-                used = map_of(residuals, first, second, np.arange(texts), has_interval=True)
-                if best != "identity":
+                has_interval = texts >= LEAST_FOR_MAP
+                used = map_of(residuals, first, second, np.arange(texts), has_interval=has_interval)
+                if best != "identity" and has_interval:
                     least, most = (np.interp(at, used.scores, end) for end in used[2:])
                     in_map.append(np.mean((least <= truths[best]) & (truths[best] <= most)))
                 others = drawn(kind, OTHERS, rng)

@@ -20,6 +20,7 @@ from scipy.stats import spearmanr
 import refladder
 from refladder.scoring.rung_scale import rungs_beaten
 from refladder.statistics.column_maps import best_of, held_out, mapped
+from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,7 +61,6 @@ PAIRS = (
     ("neutral1", "crowd"),
 )
 RESAMPLES = 10_000
-DECILES = np.arange(1, 10) / 10
 # Texts that two judges share for a map between their ratings, and draws of them.
 SHARED, MAPPED_DRAWS = 20, 400
 # Labels and precision of the cut-off that is carried over.
@@ -146,19 +146,17 @@ def shift(first: Floats, second: Floats) -> float:
 
 def changed(first: Floats, second: Floats, cuts: Floats) -> float:
     """Return the mean share of texts that are on the other side of a cut-off."""
-    return float(np.mean([np.mean((first >= cut) != (second >= cut)) for cut in cuts]))
+    share = changed_share(first, second, cuts)
+    if share is None:
+        raise ValueError("no cut-off decides anything")
+    return share
 
 
 def changed_at_best(first: Floats, second: Floats, cuts: Floats) -> float:
     """Return the same share if each cut-off of the second judge is the one that changes the fewest decisions."""
-    candidates = [*np.unique(second), np.inf]
+    wanted = [first >= cut for cut in cuts]
     return float(
-        np.mean(
-            [
-                min(np.mean((first >= cut) != (second >= other)) for other in candidates)
-                for cut in cuts
-            ]
-        )
+        np.mean([np.mean(each != (second >= best_cutoff(second, each))) for each in wanted])
     )
 
 
@@ -246,7 +244,7 @@ def section(
     ]
     figure: dict[str, Any] = {}
     for way in judged:
-        cuts = np.quantile(cells[way, "neutral1"].scores, DECILES)
+        cuts = deciding_cutoffs(cells[way, "neutral1"].scores)
         for one, other in PAIRS:
             if (way, one) not in cells or (way, other) not in cells:
                 continue
@@ -271,10 +269,10 @@ def section(
         "|---|--:|---|--:|---|",
     ]
     pair = [cells["stated", judge].scores for judge in ("strict", "lenient")]
-    cuts = np.quantile(cells["stated", "neutral1"].scores, DECILES)
+    cuts = deciding_cutoffs(cells["stated", "neutral1"].scores)
     for way in judged[1:]:
         other = [cells[way, judge].scores for judge in ("strict", "lenient")]
-        other_cuts = np.quantile(cells[way, "neutral1"].scores, DECILES)
+        other_cuts = deciding_cutoffs(cells[way, "neutral1"].scores)
 
         def differences(
             rows: Any, other: Any = other, other_cuts: Any = other_cuts
@@ -334,7 +332,7 @@ def linked(draws: int) -> list[str]:
         (
             f"Strict ratings are mapped to lenient ones by {SHARED} texts that both rated, with the map of `link` that has "
             f"the least error on held-out texts, and judged on the other texts: means over {draws} draws of the texts (seed "
-            "0). Cut-offs are the deciles of the lenient ratings. In brackets the same without a map."
+            "0). Cut-offs are at the deciles of the lenient ratings. In brackets the same without a map."
         ),
         "",
         "| sample | shift that is left | decisions that change |",
@@ -344,7 +342,7 @@ def linked(draws: int) -> list[str]:
     for sample, _, _ in SAMPLES:
         _, cells = cells_of(sample)
         first, second = (cells["rating", judge].scores for judge in ("strict", "lenient"))
-        cuts = np.quantile(second, DECILES)
+        cuts = deciding_cutoffs(second)
         left, turned, before = [], [], []
         for _ in range(draws):
             order = random.permutation(len(first))
@@ -474,7 +472,7 @@ def small_judges() -> list[str]:
                 rho = float(spearmanr(by_judge[judge], large).statistic)
                 moved, turned = "none", "none"
                 if judge == "neutral":
-                    cuts = np.quantile(by_judge[judge], DECILES)
+                    cuts = deciding_cutoffs(by_judge[judge])
                     moved = f"{shift(by_judge['strict'], by_judge['lenient']):.2f}"
                     turned = f"{changed(by_judge['strict'], by_judge['lenient'], cuts):.3f}"
                 label = "SmolLM2" if judge == "neutral" else "builtin"
@@ -529,7 +527,8 @@ def main() -> None:
         "",
         (
             "`python bench/stays.py ../shared/data`, from the recorded readings `bench/readings/stays-*`. The plan is "
-            "`bench/stays/plan.md`. Shifts are in standard deviations."
+            "`bench/stays/plan.md`. Shifts are in standard deviations. Decisions that change are a mean over the cut-offs at "
+            "the nine deciles of the first neutral reading, each in the middle between two scores."
         ),
         "",
     ]

@@ -350,29 +350,28 @@ OPTIONS: dict[str, Option] = {
         ),
         first=Option(
             flag="--from",
-            help="Judgments file of the scores that are to be mapped; with --from-by, a table of these scores.",
-            parameter="judgments",
-            type=Path,
+            help="Scored table whose scores are to be mapped.",
+            parameter="table",
             required=True,
             reads="table",
         ),
         second=Option(
             flag="--to",
-            help="Judgments file of the scores whose scale is the target; with --to-by, a table of these scores.",
+            help="Table of the same texts with scores on the target scale.",
             parameter="to",
-            type=Path,
             required=True,
             reads="table",
         ),
         from_by=Option(
-            "Column of --from with scores of any kind. Both tables score the same texts, matched by id, else by "
-            "context and text.",
+            "Column of --from with scores of any kind. Default: every NAME_score and NAME_grade that both tables have. "
+            "Texts are matched by id, else by context and text.",
             parameter="by",
             metavar="COLUMN",
         ),
         to_by=Option("Column of --to with scores of the same texts.", metavar="COLUMN"),
         at=Option(
-            "Cut-off on the target scale at which changed decisions are counted. Default: nine deciles of --to-by.",
+            "Cut-off on the target scale at which changed decisions are counted. Default: at most nine between the "
+            "target's scores, at its deciles.",
             type=float,
             metavar="CUT",
         ),
@@ -718,7 +717,8 @@ OPTIONS: dict[str, Option] = {
             rare=True,
         ),
         link=Option(
-            "Link file of `refladder link`: scores are compared on its target scale.",
+            "Link file of `refladder link`: scores are compared on its target scale, and COLUMN_linked is added for "
+            "each column that it maps.",
             type=Path,
             reads="file",
         ),

@@ -800,20 +800,17 @@ class Decisions:
 @record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkedColumn:
-    """A map of one column of scores under one judge to the scale of another: straight between knots.
+    """A map of one column of scores to the scale of another, from texts that both score: straight between knots.
 
-    `scores` are those under the first judge, rising. `values` are the same on the scale of the second, and `least` and
-    `most` the 95 % interval of the map (bootstrap over contexts). `half_width` is half of the 95 % interval of a single
-    text's score, None where there were too few rows. `slope` and `shift` are those of the log-odds. `map` is the one
-    that did best on contexts that were held out: the line of the log-odds, scores of equal rank, or the scores as they
-    are; `error` is its mean absolute error there, beside those of the three.
-
-    With `to_column`, the map is from texts that two columns score: texts were held out, `slope` and `shift` are those of
-    the scores, `shift` is another map, and `decisions` were counted. `least` and `most` are empty, and there is no
-    `half_width`, where there were too few texts.
+    `scores` are those of the first column, rising. `values` are the same on the scale of the second, and `least` and
+    `most` the 95 % interval of the map (bootstrap over contexts), empty where there were too few texts. `half_width` is
+    half of the 95 % interval of a single text's score, None likewise. `slope` and `shift` are those of the line. `map` is
+    the one that is used, `error` its mean absolute error on texts that were held out, beside that of each map. `rows`
+    texts of the `common` ones that both score made it. `decisions` are those at each cut-off that decides something.
     """
 
     column: str
+    to_column: str
     scores: tuple[float, ...]
     values: tuple[float, ...]
     least: tuple[float, ...]
@@ -822,20 +819,20 @@ class LinkedColumn:
     slope: float
     shift: float
     rows: int
+    common: int
     contexts: int
     error: float
     identity_error: float
+    shift_error: float
+    line_error: float
     equipercentile_error: float
     map: Literal["identity", "shift", "line", "equipercentile"]
-    line_error: float
-    shift_error: float | None = None
-    to_column: str = ""
-    decisions: tuple[Decisions, ...] = ()
+    decisions: tuple[Decisions, ...]
 
     def __post_init__(self) -> None:
         rising = list(self.scores) == sorted(self.scores)
         others = {len(self.values), len(self.least), len(self.most)}
-        if self.to_column and not self.least and not self.most:
+        if not self.least and not self.most:
             others = {len(self.values)}
         if not self.scores or not rising or others != {len(self.scores)}:
             raise ValueError(
@@ -843,7 +840,7 @@ class LinkedColumn:
             )
 
 
-@record("link/2")
+@record("link/3")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
     """Maps of scores with one signature to the scale of scores with another."""

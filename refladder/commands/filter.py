@@ -9,6 +9,7 @@ from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.errors import ExitCode, UsageError
+from refladder.files.frames import Frame
 from refladder.files.tables import STANDARD
 from refladder.options import like
 from refladder.report.log import LOG, Log, log_lines
@@ -37,7 +38,7 @@ KEEP, DROP = "keep", "drop"
     like(
         "by",
         help="Column that --top and --best sort by. Ties are broken by row order. Default: overall_score, or the only "
-        "column NAME_score; of ratings with grades, overall_grade or NAME_grade. With a --link of two columns, the column "
+        "column NAME_score; of ratings with grades, overall_grade or NAME_grade. With a --link of one column, the column "
         "that it maps.",
     ),
     "threshold",
@@ -110,10 +111,11 @@ def filter(  # noqa: A001  the name of the command
         best: number of rows that meet every threshold to keep in each group, best first.
         per: column whose values are the groups of `best`, such as `context_id`.
         by: column that `top` and `best` sort by; None for `overall_score` or the only NAME_score, and of ratings with
-            grades for `overall_grade` or NAME_grade. With a `link` of two columns, the column that it maps; None for
+            grades for `overall_grade` or NAME_grade. With a `link` of one column, the column that it maps; None for
             the one that the link was made from.
         threshold: a threshold from `calibrate`, or its file. It cannot be combined with other conditions.
-        link: a link from `link`, or its file: compare scores on the scale that it maps to.
+        link: a link from `link`, or its file: compare scores on the scale that it maps to, and add COLUMN_linked for each
+            column that it maps.
         out: file for the rows that pass, where `table` is a path.
         rejected: file for the rows that do not pass, likewise.
         unscored: rows without a number in a column: `drop`, `keep`, or, where `table` is a path, a file for them.
@@ -146,7 +148,10 @@ def filter(  # noqa: A001  the name of the command
         if call.frame is None:
             return type(table)(out)  # type: ignore[call-arg]
         passed = cast("Collected", tables.out)
-        return cast("Table", call.frame.select([row.number for row in passed.rows]))
+        kept = call.frame.select([row.number for row in passed.rows])
+        if report.added:
+            kept = Frame(kept).with_columns(passed.values, report.added, None)
+        return cast("Table", kept)
 
 
 def _in_memory(asked: Filtering, out: object, source: str) -> Filtering:

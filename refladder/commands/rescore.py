@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from refladder.commands import console
-from refladder.commands.calling import Call, record_or_path
+from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.files.tables import STANDARD
 from refladder.options import like
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from refladder.errors import ExitCode
-    from refladder.records import Link
 
 
 @subcommand(
@@ -29,30 +28,22 @@ if TYPE_CHECKING:
     "rule",
     "weight",
     "least_mass",
-    like(
-        "link",
-        help="Link file of `refladder link`: add scores and grades on its target scale, with a 95 "
-        "% interval.",
-    ),
     "as_json",
     scale=Scale,
     tables=Tables,
 )
-def command(
-    *, judgments: str, scale: Scale, tables: Tables, link: Path | None, as_json: bool
-) -> ExitCode:
+def command(*, judgments: str, scale: Scale, tables: Tables, as_json: bool) -> ExitCode:
     """Recompute scores from JUDGMENTS with another rule, --least-mass or other weights.
 
     JUDGMENTS is a judgments file of `refladder score`, or a folder of scored files (also at a URL).
     The output has one row per text: output_id, context_id and the score columns. Exit code 3: some scores are missing.
-    --link adds COLUMN_linked, COLUMN_linked_low and COLUMN_linked_high for each score and grade that the link has.
 
     Examples:
         refladder rescore scored.jsonl.judgments.jsonl --rule hard-votes --out rescored.jsonl
     """
     from refladder.jobs.rescore import rescore as rescored
 
-    report = rescored(judgments, tables, scale, console.Console(), link=link)
+    report = rescored(judgments, tables, scale, console.Console())
     return console.tell(report, as_json=as_json, to_stderr=tables.out == STANDARD)
 
 
@@ -63,7 +54,6 @@ def rescore(
     rule: str = "ladder-sum",
     weights: Mapping[str, float] | None = None,
     least_mass: float = LEAST_MASS,
-    link: str | Path | Link | None = None,
     out: None = None,
 ) -> list[dict[str, Any]]: ...
 
@@ -75,7 +65,6 @@ def rescore(
     rule: str = "ladder-sum",
     weights: Mapping[str, float] | None = None,
     least_mass: float = LEAST_MASS,
-    link: str | Path | Link | None = None,
     out: str | Path,
 ) -> Path: ...
 
@@ -87,7 +76,6 @@ def rescore(
     rule: str = "ladder-sum",
     weights: Mapping[str, float] | None = None,
     least_mass: float = LEAST_MASS,
-    link: str | Path | Link | None = None,
     out: str | Path | None = None,
 ) -> list[dict[str, Any]] | Path:
     """Compute scores again from stored judgments, without a judge, as `refladder rescore`.
@@ -97,8 +85,6 @@ def rescore(
         rule: scoring rule (see `refladder list rules`).
         weights: weight of a dimension in the overall score; 1 for those that are not named.
         least_mass: least label mass, a probability; a judgment below it gives no score.
-        link: a link from `link`, or its file. It adds COLUMN_linked, COLUMN_linked_low and COLUMN_linked_high for each
-            score and grade that it maps.
         out: file for the rows (JSON lines, CSV or Parquet); None returns them.
 
     Returns:
@@ -108,8 +94,7 @@ def rescore(
 
     Raises:
         UnknownNameError, UsageError: an argument is wrong, or the judgments are not of whole ladders.
-        DataError: the judgments or the link cannot be read, with path:line, or `out` cannot be written; or the link is
-            of other scores.
+        DataError: the judgments cannot be read, with path:line, or `out` cannot be written.
     """
     from refladder.files.tables import Collected
     from refladder.jobs.rescore import rescore as rescored
@@ -120,6 +105,6 @@ def rescore(
         kept = Collected("jsonl")
         tables = Tables(out=kept if path is None else str(path))
         scale = chosen(Scale, call.given)
-        report = rescored(judgments, tables, scale, Log(), link=record_or_path(link))
+        report = rescored(judgments, tables, scale, Log())
         log_lines(essential_lines(report))
         return kept.whole_rows() if path is None else path

@@ -89,7 +89,9 @@ class Frame:
                 return Rows(self._listed(needed, of, as_json=as_json))
             return Rows(self._arrow_rows(needed, of), self.names)
 
-        return InMemory(name, self.form, read, lambda: next(self._arrow(needed)).schema)
+        return InMemory(
+            name, self.form, read, lambda: next(self._arrow(needed)).schema, self.mapped
+        )
 
     def _listed(self, needed: Collection[str] | None, of: str, *, as_json: bool) -> Iterator[Row]:
         for number, fields in enumerate(self._table):

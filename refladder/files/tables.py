@@ -57,6 +57,8 @@ _COMMA = re.compile(r"[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})")
 _BATCH = 4096
 # Standard input or output.
 STANDARD = "-"
+# The largest number of a score: sums of squares of such numbers are finite.
+MOST = 1e100
 _OF_SCORES = ("_score", "_grade")
 _SPREADSHEETS = {".xlsx", ".xls", ".xlsm", ".ods", ".numbers"}
 _DELIMITERS = ",;\t"
@@ -101,17 +103,26 @@ class CsvStyle(NamedTuple):
 class InMemory(str):
     """A table in memory, given instead of a path. As text, it is what the user calls the table."""
 
-    __slots__ = ("form", "read", "schema")
+    __slots__ = ("form", "mapped", "read", "schema")
     form: str
     read: Callable[[], Rows]
     schema: Callable[[], Any]
+    mapped: Mapping[str, str]
 
     def __new__(
-        cls, name: str, form: str, read: Callable[[], Rows], schema: Callable[[], Any]
+        cls,
+        name: str,
+        form: str,
+        read: Callable[[], Rows],
+        schema: Callable[[], Any],
+        mapped: Mapping[str, str],
     ) -> Self:
-        """Make the place of a table that is like a file of the format `form`; `schema` returns its Arrow schema."""
+        """Make the place of a table that is like a file of the format `form`.
+
+        `schema` returns its Arrow schema, and `mapped` are the columns of its fields, as far as it says them.
+        """
         table = super().__new__(cls, name)
-        table.form, table.read, table.schema = form, read, schema
+        table.form, table.read, table.schema, table.mapped = form, read, schema, mapped
         return table
 
 
@@ -333,6 +344,8 @@ def number_in(row: Row, column: str) -> float | None:
     if column not in row.fields:
         raise _without_column(row, column)
     value = number = row.fields[column]
+    if type(value) is float and -MOST <= value <= MOST:
+        return value
     if value is None or value == "":
         return None
     # A cell of CSV is text.
@@ -343,6 +356,11 @@ def number_in(row: Row, column: str) -> float | None:
         meant = meant_number(value) if type(value) is str else ""
         raise DataError(
             f"{row.where}: column {column!r} must be a finite number or empty, found {value!r:.60}{meant}"
+        )
+    if abs(number) > MOST:
+        raise DataError(
+            f"{row.where}: column {column!r} holds {value!r:.60}, and numbers beyond {MOST:g} have no squares to compute "
+            "with; divide the column by a power of ten"
         )
     return float(number)
 

@@ -23,7 +23,7 @@ from refladder.files.tables import (
     read_twice,
     source_name,
 )
-from refladder.jobs.input_table import table_sink
+from refladder.jobs.input_table import check_free, table_sink
 from refladder.jobs.link import open_link
 from refladder.jobs.promise import other_scores
 from refladder.loaders.fields import without_number
@@ -74,6 +74,7 @@ class Condition(Filtering):
             and self.top is None
             and self.best is None
             and self.per is None
+            and self.link is None
         ):
             raise UsageError(
                 f"nothing to filter by; give {low} COLUMN=VALUE, {up} COLUMN=VALUE, {top}, or {best} and {per}"
@@ -182,6 +183,7 @@ class FilterReport:
     """Counts of rows, the range of each column, and the rows `uncertain` at an end of the link's interval.
 
     `promise` is that of a threshold, by name; None without one, and where another judge made the threshold.
+    `added` are the columns that the link adds to the rows.
     """
 
     rows: int = 0
@@ -192,6 +194,7 @@ class FilterReport:
     ranges: dict[str, tuple[float, float]] = field(default_factory=dict)
     uncertain: int | None = None
     columns: Sequence[str] = ()
+    added: Mapping[str, type] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     has_threshold: bool = False
     promise: dict[str, float | None] | None = None
@@ -291,7 +294,7 @@ class _Thresholds:
             report.uncertain = self.uncertain
         elif self._linker is not None:
             report.notes.append(
-                "the link was made from too few texts for an interval, so no row counts as uncertain"
+                "the link was made from too few texts for an interval of its map, so no row counts as uncertain"
             )
 
     def _check_promise(self, promise: Threshold, signature: object, where: str) -> None:
@@ -390,29 +393,33 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
         renamed = [f"{field}={name}" for field, name in mapped.items()]
         record = {"command": "filter", "options": {"column": renamed}}
 
+        added = {} if linker is None else linker.added(columns)
+        check_free(named, rows, added)
+
         def sink(path: str) -> Write:
             like = replace(tables, source=source, given=form, out=path)
-            return stack.enter_context(table_sink(like, {}, rows, record))
+            return stack.enter_context(table_sink(like, added, rows, record))
 
         passed = sink(tables.out)
         failed = sink(asked.rejected) if asked.rejected is not None else _drop
         without = {KEEP: passed, DROP: _drop}.get(asked.unscored) or sink(asked.unscored)
-        report = FilterReport(unscored_to=asked.unscored, columns=condition.scores)
+        report = FilterReport(unscored_to=asked.unscored, columns=condition.scores, added=added)
         fields = {**mapped, **asked.columns}
         contexts = [fields.get(name, name) for name in _CONTEXT]
         passes = _Thresholds(condition, linker, contexts)
         progress = stack.enter_context(events.progress("filtering"))
         for number, row in reported(rows, progress):
             verdict = passes(row)
+            values = None if linker is None else linker.values(row, added)
             if verdict is None:
                 report.unscored += 1
-                without(row)
+                without(row, values)
             elif verdict and (best is None or number in best):
                 report.passed += 1
-                passed(row)
+                passed(row, values)
             else:
                 report.rejected += 1
-                failed(row)
+                failed(row, values)
     passes.describe(report)
     report.rows = report.passed + report.rejected + report.unscored
     return report
@@ -428,20 +435,13 @@ def _check_first(rows: Rows, named: str, passes: _Thresholds) -> None:
 
 
 def _of_link(condition: Condition, linker: Linker) -> Condition:
-    """Return the condition on the column that a link of two columns maps; conditions may also name its target."""
-    linked = linker.linked
-    if linked is None:
-        if condition.by is not None:
-            raise UsageError(
-                f"{option('by')}: the link is of two judges and names its columns itself; leave {option('by')} out"
-            )
-        return condition
-    column = condition.by or linked.column
-    if column != linked.column:
-        linker.rename(linked.column, column)
+    """Return the condition on the columns that a link maps; conditions may also name its targets."""
+    names = {linked.to_column: linked.column for linked in linker.columns.values()}
+    if condition.by is not None:
+        names |= dict.fromkeys([*names, *names.values()], condition.by)
+        linker.rename(condition.by)
 
     def renamed(bounds: Mapping[str, float]) -> dict[str, float]:
-        names = {linked.to_column: column, linked.column: column}
         return {names.get(name, name): bound for name, bound in bounds.items()}
 
     return replace(condition, min=renamed(condition.min), max=renamed(condition.max))

@@ -58,7 +58,7 @@ def check_input(
     count = judged = alone = copies = 0
     without = Counter[str]()
     with closing(read_rows(source, tables.given)) as rows:
-        _check_free(source, rows, added)
+        check_free(source, rows, added)
         read = _with_background(items(rows, mapped, check_ids=True), mapped)
         if recorded is not None:
             read = with_every_judged(recorded, source, read, mapped)
@@ -99,7 +99,7 @@ def _with_ladder(ladders: LadderSet | None) -> Collection[str]:
     return ladders.context_ids
 
 
-def _check_free(source: str, rows: Rows, added: Collection[str]) -> None:
+def check_free(source: str, rows: Rows, added: Collection[str]) -> None:
     """Check that the columns that are added do not exist."""
     if clash := sorted({*added}.intersection(rows.columns() or ())):
         raise UsageError(f"{source}: column {clash[0]!r} exists already; rename or drop it first")
@@ -215,7 +215,7 @@ def open_items(
     """Open a table that `check_input` has validated: its items, and what writes a row with the columns `added`."""
     source = tables.source
     with closing(read_rows(source, tables.given)) as rows:
-        _check_free(source, rows, added)
+        check_free(source, rows, added)
         read = items(rows, mapped, check_ids=read_once(source))
         if recorded is not None and read_once(source):
             read = with_every_judged(recorded, source_name(source), read, mapped)

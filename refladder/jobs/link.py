@@ -1,97 +1,120 @@
-"""link: two judges' judgments of the same rows and ladders -> a map of the scores of one to the scale of the other."""
+"""link: two tables that score the same texts -> maps of columns of one to the scale of the other."""
 
 from __future__ import annotations
 
+import math
+from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, option
+from refladder.errors import DataError, UsageError, column_option, either, option
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import COLUMN, RUNG, Link, LinkedColumn
-from refladder.scoring.asker import trusted, verdict_logprobs
-from refladder.scoring.columns import column_names, signature_of
-from refladder.scoring.judgment_file import read_judgments
-from refladder.scoring.question import rung_id
-from refladder.scoring.rules import (
-    LINEAR,
-    bounds_of,
-    expected_grades,
-    over_anchors,
-    probabilities_from,
-    rule_named,
-    rung_steps,
-)
-from refladder.signatures import is_revised, same_scale, scale_of
-from refladder.statistics import linking
+from refladder.files.tables import number_in, read_rows
+from refladder.loaders.draft import output_text_id
+from refladder.loaders.fields import without_number
+from refladder.loaders.input_rows import Mapped
+from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
+from refladder.records import COLUMN, Decisions, Link, LinkedColumn
+from refladder.signatures import OF_SCORES, is_revised, same_scale
+from refladder.statistics import column_maps
+from refladder.statistics.decisions import deciding_cutoffs
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from refladder.arrays import FloatArray, IntArray
-    from refladder.records import Dimension, Run
-    from refladder.scoring.rules import Rule
-    from refladder.settings import Scale
+    from refladder.events import Events
+    from refladder.files.tables import Row
+    from refladder.records import Progress
 
-# The least numbers of contexts and rows that both judges must have judged.
-LEAST_CONTEXTS, LEAST_ROWS = 8, 20
+# The least numbers of texts for a map, for the interval of a single text, and for that of the map.
+LEAST_TEXTS, LEAST_FOR_TEXT, LEAST_FOR_MAP = 10, 20, 50
+# A map of 10,000 texts, drawn with seed 0, is exact enough; one of a million would take minutes.
+MOST_TEXTS = 10_000
 
 
-class _Judged(NamedTuple):
-    """Whole ladders of a file, by context, dimension and output: digests of the texts, and verdict probabilities.
+class _Table(NamedTuple):
+    """The scores of a table: the columns that are linked, and their signature.
 
-    The digests are by rung and the comparison's subject. The probabilities have shape (rungs, 3), the orders averaged.
+    `texts` are the places of context and id of each text (or of a digest of both) in `scores`, shape (texts, columns),
+    where NaN is none.
     """
 
-    run: Run
-    ladders: dict[tuple[str, str, str], tuple[dict[tuple[str, str], str], FloatArray]]
+    name: str
+    columns: list[str]
+    signature: str
+    texts: dict[tuple[str, str], int]
+    scores: FloatArray
 
-    def scored_by(self, rule: Rule) -> Rule:
-        """Return a rule over `rungs`: the mean over the anchors."""
-        anchors = max(len(self.run.anchors), 1)
-
-        def by_anchor(probabilities: FloatArray, human: tuple[float, float]) -> FloatArray:
-            levels = probabilities.reshape(len(probabilities), self.run.rungs, anchors, 3)
-            return over_anchors(rule, anchors)(
-                levels.swapaxes(1, 2).reshape(probabilities.shape), human
-            )
-
-        return by_anchor
+    @property
+    def recurs(self) -> bool:
+        """Return whether an id is in several contexts."""
+        return len({text_id for _, text_id in self.texts}) < len(self.texts)
 
 
-def _rungs(run: Run) -> list[str]:
-    """Return the rungs that a text is compared with, of all anchors level by level."""
-    anchors = sorted(run.anchors) or [""]
-    return [rung_id(level, anchor) for level in range(1, run.rungs + 1) for anchor in anchors]
+def link(
+    tables: tuple[str, str],
+    columns: tuple[str, str] | None,
+    events: Events,
+    *,
+    at: float | None = None,
+    given: Mapping[str, str] | None = None,
+    out: Path | None = None,
+) -> Link:
+    """Map the scores in columns of the first table to the scale of the second one.
 
-
-def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Link:
-    """Map the scores of one run to the scale of another, from the rows and rungs that both have judged."""
-    rule_named(scale.rule)
-    if scale.rule not in LINEAR:
+    Without `columns`, each NAME_score and NAME_grade that both tables have is mapped. Texts are matched by their ids,
+    and by their contexts too where an id is in several; else by context and text. Decisions are counted at the cut-off
+    `at`, else at those that decide something. `given` maps fields to columns of the tables that have these.
+    """
+    heads = [_columns_of(table) for table in tables]
+    chosen = _in_both(tables, heads) if columns is None else [[name] for name in columns]
+    fields = _fields(tables, heads, given or {})
+    id_column = _shared_id(heads, fields)
+    with events.progress("reading") as progress:
+        first, second = (
+            _read(table, its, of, id_column, progress)
+            for table, its, of in zip(tables, chosen, fields, strict=True)
+        )
+    both = f"{first.name} and {second.name}"
+    signed = not first.signature.startswith(COLUMN)
+    if columns is None and signed and same_scale(first.signature, second.signature):
         raise UsageError(
-            f"rule {scale.rule!r} cannot be linked, because its score is not smooth in the verdicts; choose "
-            f"{option('rule')} from: {', '.join(LINEAR)}"
+            f"{both} have the same signature, so their scores are on one scale already"
         )
-    one, other = _read(first, scale), _read(second, scale)
-    signatures = signature_of(one.run, scale), signature_of(other.run, scale)
-    if scale_of(signatures[0]) == scale_of(signatures[1]):
-        raise UsageError(
-            f"{first} and {second} have the same signature, so their scores are on one scale already"
-        )
-    if one.run.rungs != other.run.rungs or set(one.run.anchors) != set(other.run.anchors):
-        raise DataError(
-            f"{first} and {second} are against different ladders; score the same table against the same ladder set"
-        )
-    columns: list[LinkedColumn] = []
-    for dimension in one.run.dimensions:
-        columns += _columns(dimension, one, other, scale, f"{first} and {second}")
+    matched, by_context = id_column or "context and text", True
+    if id_column:
+        by_context = first.recurs or second.recurs
+        matched += " and context" if by_context else ""
+    one, other, contexts = _common(first, second, by_context=by_context)
+    linked, lacking = [], []
+    with events.progress("linking") as progress:
+        names = zip(first.columns, second.columns, strict=True)
+        for number, pair in enumerate(names):
+            if progress is not None:
+                progress(number, len(first.columns))
+            texts = np.flatnonzero(~np.isnan(one[:, number] + other[:, number]))
+            if len(texts) < LEAST_TEXTS:
+                lacking.append(
+                    f"{both}: {len(texts)} texts have a score in {pair[0]} and {pair[1]} (matched by {matched}), and at "
+                    f"least {LEAST_TEXTS} are needed"
+                )
+            else:
+                scores = one[texts, number], other[texts, number]
+                linked.append(
+                    _linked(pair, scores, [contexts[text] for text in texts.tolist()], at)
+                )
+    if not linked:
+        raise DataError(f"{lacking[0]}; score the same texts twice")
+    for line in lacking:
+        events.notice(f"{line}; it is not in the link", warns=True)
     record = Link(
-        from_signature=signatures[0],
-        to_signature=signatures[1],
-        columns=tuple(columns),
+        from_signature=first.signature,
+        to_signature=second.signature,
+        columns=tuple(linked),
         version=__version__,
     )
     if out is not None:
@@ -99,116 +122,171 @@ def link(first: Path, second: Path, scale: Scale, out: Path | None = None) -> Li
     return record
 
 
-def _read(path: Path, scale: Scale) -> _Judged:
-    run, located = read_judgments(path)
-    if not run.rungs:
-        raise DataError(
-            f"{path}: judgments of pairs or of single texts; name a file that `refladder score` wrote"
+def _columns_of(table: str) -> list[str]:
+    rows = read_rows(table)
+    columns = rows.columns() or []
+    rows.close()
+    return columns
+
+
+def _in_both(tables: Sequence[str], heads: Sequence[Collection[str]]) -> list[list[str]]:
+    """Return the columns NAME_score and NAME_grade that both tables have."""
+    endings = "_score", "_grade"
+    names = [name for name in heads[0] if name in heads[1] and str(name).endswith(endings)]
+    if not names:
+        both = f"{either('--from-by', 'by')} and {either('--to-by', 'to_by')}"
+        raise UsageError(
+            f"{' and '.join(tables)}: no column NAME_score or NAME_grade is in both; name scored tables, or a column of "
+            f"each with {both}"
         )
-    if run.rates:
-        raise DataError(
-            f"{path}: ratings ({option('answers')} {run.mode}), and judgments of a link are comparisons with rungs; link "
-            f"the columns of the scored tables, with {option('from-by')} and {option('to-by')}"
-        )
-    rungs = _rungs(run)
-    keys: dict[tuple[str, str, str], dict[tuple[str, str], str]] = {}
-    read: dict[tuple[str, str, str], dict[str, list[FloatArray]]] = {}
-    for where, judgment in located:
-        rung, output_id = judgment.against or "", judgment.subject
-        if output_id.startswith(RUNG):
-            rung, output_id = output_id, rung
-        if rung not in rungs:
-            raise DataError(
-                f"{where}: {rung!r} is not a rung from 1 to {run.rungs}; delete the file, and score again"
+    return [names, names]
+
+
+def _fields(
+    tables: Sequence[str], heads: Sequence[Collection[str]], given: Mapping[str, str]
+) -> list[dict[str, str]]:
+    """Return field to column of each table: its own, and those given that it has."""
+    for field, name in given.items():
+        if not any(name in head for head in heads):
+            raise UsageError(
+                f"{column_option(field, name)}: neither {' nor '.join(tables)} has this column"
             )
-        row = judgment.context_id, judgment.dimension, output_id
-        if row not in read:
-            read[row], keys[row] = {each: [] for each in rungs}, {}
-        verdict = verdict_logprobs(trusted([judgment], scale.least_mass))
-        read[row][rung].append(probabilities_from(verdict)[0])
-        keys[row][rung, judgment.subject] = judgment.key
-    ladders = {}
-    for row, by_rung in read.items():
-        if any(len(orders) != run.orders for orders in by_rung.values()):
+    own = [{field: name for field, name in given.items() if name in head} for head in heads]
+    return [mapped_columns(table, more) for table, more in zip(tables, own, strict=True)]
+
+
+def _shared_id(heads: Sequence[Collection[str]], fields: Sequence[Mapping[str, str]]) -> str:
+    """Return the field of the ids that both tables have; empty for none, so that texts are compared."""
+    has = [{*head, *of} for head, of in zip(heads, fields, strict=True)]
+    return next((name for name in ("output_id", "id") if name in has[0] & has[1]), "")
+
+
+def _read(
+    table: str,
+    columns: list[str],
+    fields: dict[str, str],
+    id_column: str,
+    progress: Progress | None,
+) -> _Table:
+    """Read the scores by context and id, or by context and text; the signature is `column:NAME` where there is none."""
+    mapped = Mapped(columns=fields, alone=True)
+    of_scores = [name for name in columns if name.endswith(OF_SCORES)]
+    check_scale = OneScale(of_scores)
+    signature: object = ""
+    texts: dict[tuple[str, str], int] = {}
+    places: list[str] = []
+    scores = [array("d") for _ in columns]
+    for _, row in reported(read_rows(table), progress):
+        numbers = [number_in(row, column) for column in columns]
+        text = _text_of(row, mapped, id_column)
+        if text is None or all(number is None for number in numbers):
             continue
-        probabilities = np.array([np.mean(orders, axis=0) for orders in by_rung.values()])
-        if not np.isnan(probabilities).any():
-            ladders[row] = keys[row], probabilities
-    return _Judged(run, ladders)
+        if row.signature != signature:
+            check_scale(row)
+            signature = row.signature
+        place = texts.setdefault(text, len(texts))
+        known = [math.nan if number is None else number for number in numbers]
+        if place == len(places):
+            places.append(row.where)
+            for column, number in zip(scores, known, strict=True):
+                column.append(number)
+        elif not np.array_equal([column[place] for column in scores], known, equal_nan=True):
+            what = f"the {id_column} {text[1]!r:.60}" if id_column else "the same context and text"
+            raise DataError(
+                f"{row.where}: another score of a text with {what} is in {places[place]}; keep one of these rows"
+            )
+    named = signature if of_scores else None
+    return _Table(
+        table,
+        columns,
+        str(named or f"{COLUMN}{', '.join(columns)}"),
+        texts,
+        np.array(scores, dtype=np.float64).T,
+    )
 
 
-def _columns(
-    dimension: Dimension, first: _Judged, second: _Judged, scale: Scale, files: str
-) -> list[LinkedColumn]:
-    common = []
-    for row, (keys, _) in first.ladders.items():
-        if row[1] != dimension.name or row not in second.ladders:
-            continue
-        others, _ = second.ladders[row]
-        if all(others.get(place, key) == key for place, key in keys.items()):
-            common.append(row)
-    units = [f"c{context}" if context else f"o{output}" for context, _, output in common]
-    names, contexts = np.unique(units, return_inverse=True)
-    number = len(names)
-    if len(common) < LEAST_ROWS or number < LEAST_CONTEXTS:
-        raise DataError(
-            f"{files}: {len(common)} rows of {number} contexts have a whole ladder of {dimension.name} under both "
-            f"judges with the same texts; at least {LEAST_ROWS} rows of {LEAST_CONTEXTS} contexts are needed. "
-            "Score the same table with both judges, against the same ladders"
-        )
-    one = np.array([first.ladders[row][1] for row in common])
-    other = np.array([second.ladders[row][1] for row in common])
-    odds = linking.log_odds(one), linking.log_odds(other)
-    columns = column_names(dimension.name)
-    human = dimension.low, dimension.high
-    linked = []
-    for column, rule in ((columns.score, rule_named(scale.rule)), (columns.grade, expected_grades)):
-        by_anchor = first.scored_by(rule)
-        scores = by_anchor(one, human), by_anchor(other, human)
-        of_rule = _scale_of(by_anchor, one.shape[1], human)
-        linked.append(_column(column, odds, scores, contexts, of_rule))
-    return linked
+def _text_of(row: Row, mapped: Mapped, id_column: str) -> tuple[str, str] | None:
+    """Return the context of a row (empty if unknown) and its id, else a digest of context and text; None for neither."""
+    # Most contexts are texts, and a table may have a million.
+    context = row.fields.get(mapped.columns.get("context_id", "context_id"))
+    if type(context) is not str or not context.strip():
+        context = mapped.context_of(row)[0] or ""
+    if id_column:
+        cell = without_number(row.fields.get(mapped.columns.get(id_column, id_column)))
+        return None if cell is None or cell == "" else (context, str(cell))
+    text, _ = mapped.output_of(row)
+    return None if text is None else (context, output_text_id(context, text))
 
 
-def _scale_of(rule: Rule, rungs: int, human: tuple[float, float]) -> linking.LinearScore:
-    """Return the scale of a rule that is linear in the verdicts."""
-    half_steps = rung_steps(rule, rungs, human) / 2
-    lowest, _ = bounds_of(rule, rungs, human)
-    return linking.LinearScore(half_steps, float(lowest + np.sum(half_steps)))
+def _common(
+    first: _Table, second: _Table, *, by_context: bool
+) -> tuple[FloatArray, FloatArray, list[str]]:
+    """Return the scores of the texts that both tables have, shape (texts, columns), and the contexts of these texts."""
+    others: Mapping[Any, int] = second.texts
+    if not by_context:
+        others = {text_id: place for (_, text_id), place in others.items()}
+    contexts, places = [], []
+    for text, place in first.texts.items():
+        other = others.get(text if by_context else text[1])
+        if other is not None:
+            contexts.append(text[0])
+            places.append((place, other))
+    one, two = np.array(places, dtype=np.int64).reshape(-1, 2).T
+    return first.scores[one], second.scores[two], contexts
 
 
-def _column(
-    column: str,
-    odds: tuple[FloatArray, FloatArray],
+def _linked(
+    columns: tuple[str, str],
     scores: tuple[FloatArray, FloatArray],
-    contexts: IntArray,
-    scale: linking.LinearScore,
+    contexts: Sequence[str],
+    at: float | None,
 ) -> LinkedColumn:
-    common = linking.common_rows(*odds, contexts, scale)
-    lines = linking.lines_between(common, np.ones((1, len(common.rows))))
-    held = linking.held_out(*odds, contexts, scale, scores)
-    used = linking.map_of(held.best, common, scores, contexts)
+    """Map one column to the scale of another."""
+    drawn = np.arange(len(contexts))
+    if len(drawn) > MOST_TEXTS:
+        drawn = np.sort(np.random.default_rng(0).choice(len(drawn), MOST_TEXTS, replace=False))
+    one, other = (each[drawn] for each in scores)
+    units = _units([contexts[place] for place in drawn.tolist()])
+    values = column_maps.held_out(one, other)
+    residuals = {name: np.abs(each - other) for name, each in values.items()}
+    best = column_maps.best_of(residuals)
+    used = column_maps.map_of(
+        residuals, one, other, units, has_interval=len(units) >= LEAST_FOR_MAP
+    )
+    slope, shift = column_maps.line_of(one, other)
+    errors = {f"{name}_error": float(np.mean(each)) for name, each in residuals.items()}
+    decisions = []
+    for cut in (deciding_cutoffs(other) if at is None else np.array([at])).tolist():
+        changes = column_maps.changes_at(cut, one, other, values[best])
+        decisions.append(Decisions(at=cut, **changes._asdict()))
     return LinkedColumn(
-        column=column,
+        column=columns[0],
+        to_column=columns[1],
         scores=tuple(used.scores.tolist()),
         values=tuple(used.values.tolist()),
         least=tuple(used.least.tolist()),
         most=tuple(used.most.tolist()),
-        half_width=linking.half_width(held.residuals[held.best]),
-        slope=float(lines.slopes[0]),
-        shift=float(lines.shifts[0]),
-        rows=len(contexts),
-        contexts=len(common.rows),
-        map=held.best,
-        error=held.error(held.best),
-        line_error=held.error("line"),
-        identity_error=held.error("identity"),
-        equipercentile_error=held.error("equipercentile"),
+        half_width=(
+            column_maps.half_width(residuals[best]) if len(units) >= LEAST_FOR_TEXT else None
+        ),
+        slope=slope,
+        shift=shift,
+        rows=len(units),
+        common=len(contexts),
+        contexts=len(set(units.tolist())),
+        map=best,
+        error=errors[f"{best}_error"],
+        decisions=tuple(decisions),
+        **errors,
     )
 
 
-def _linked_names(column: str) -> tuple[str, str, str]:
-    return f"{column}_linked", f"{column}_linked_low", f"{column}_linked_high"
+def _units(contexts: Sequence[str]) -> IntArray:
+    """Return what is resampled: contexts where these are known and enough, else texts."""
+    units = np.unique(contexts, return_inverse=True)[1].astype(np.int64)
+    if "" in contexts or int(units.max()) + 1 < LEAST_TEXTS:
+        return np.arange(len(contexts), dtype=np.int64)
+    return units
 
 
 def open_link(link: Path | Link | None) -> Linker | None:
@@ -224,7 +302,7 @@ class Linker:
     """Numbers of rows on the scale that a link maps to.
 
     `target_signature` is that of a threshold for this scale, None for the scale of a column. `revised` says whether a
-    row has a later revision of the ladders. `linked` is the only column of a link of two columns, else None.
+    row has a later revision of the ladders. `columns` are the maps, by the column that they read.
     """
 
     def __init__(self, record: Link, name: str) -> None:
@@ -232,24 +310,24 @@ class Linker:
         self._from = record.from_signature
         self.target_signature = None if self.target.startswith(COLUMN) else self.target
         self.revised = False
-        self._columns: Mapping[str, LinkedColumn] = {
+        self.columns: Mapping[str, LinkedColumn] = {
             column.column: column for column in record.columns
         }
         self._name = name
-        self.linked = next((each for each in record.columns if each.to_column), None)
 
     @property
     def has_intervals(self) -> bool:
         """Return whether its maps have an interval."""
-        return all(column.least for column in self._columns.values())
+        return all(column.least for column in self.columns.values())
 
-    def rename(self, before: str, after: str) -> None:
-        """Map a column of another name."""
-        self._columns = {after: self._columns[before]}
-
-    def has(self, column: str) -> bool:
-        """Return whether it maps a column."""
-        return column in self._columns
+    def rename(self, column: str) -> None:
+        """Map a column of another name; only a link of one column can."""
+        if len(self.columns) > 1:
+            raise UsageError(
+                f"{option('by')}: {self._name} maps several columns ({', '.join(self.columns)}) by their names; leave "
+                f"{option('by')} out"
+            )
+        self.columns = dict(zip([column], self.columns.values(), strict=True))
 
     def maps(self, signature: object, where: str) -> bool:
         """Return whether scores with a signature are to be mapped: not if they are on the scale of the link already."""
@@ -262,52 +340,31 @@ class Linker:
         if not mapped and not same_scale(signature, self.target):
             raise DataError(
                 f"{where}: {self._name} maps scores with the signature {self._from} to {self.target}, and "
-                f"this row has {signature or 'no signature'}; link its judgments with `refladder link`"
+                f"this row has {signature or 'no signature'}; link this table with `refladder link`"
             )
         return mapped
 
-    def added(self, signature: str, columns: Collection[str]) -> Mapping[str, type]:
+    def added(self, columns: Collection[str]) -> dict[str, type]:
         """Return the columns that `values` adds to rows with these columns, and their type."""
-        if not self.maps(signature, option("link")):
-            raise DataError(
-                f"{option('link')}: these scores are on the scale of {self._name} already; leave it out"
-            )
-        added: dict[str, type] = {}
-        for column in self._columns:
-            if column in columns:
-                added |= dict.fromkeys(_linked_names(column), float)
-        if not added:
-            raise DataError(
-                f"{option('link')}: {self._name} has the columns {', '.join(self._columns) or 'none'}, and these "
-                "scores have none of them; link their judgments with `refladder link`"
-            )
-        return added
+        return {f"{name}_linked": float for name in self.columns if name in columns}
 
-    def values(self, row: Mapping[str, Any]) -> dict[str, float | None]:
-        """Return the columns of a row on the link's scale, each with the 95 % interval of one text; None without a score."""
+    def values(self, row: Row, added: Collection[str]) -> dict[str, float | None]:
+        """Return the added columns of a row: its scores on the scale of the link, None without a score."""
         values: dict[str, float | None] = {}
-        for column, linked in self._columns.items():
-            if column not in row:
-                continue
-            name, name_low, name_high = _linked_names(column)
-            values |= {name: None, name_low: None, name_high: None}
-            if row[column] is None:
-                continue
-            value = float(np.interp(row[column], linked.scores, linked.values))
-            values[name] = value
-            if linked.half_width is not None:
-                # These are the ends of the target scale; two judges on the same ladders have the same ends.
-                ends = linked.values if linked.to_column else linked.scores
-                values[name_low] = max(value - linked.half_width, ends[0])
-                values[name_high] = min(value + linked.half_width, ends[-1])
+        for name in added:
+            column = name.removesuffix("_linked")
+            score = number_in(row, column)
+            if score is not None and self.maps(row.signature, row.where):
+                score = self.value(column, score, row.where)[0]
+            values[name] = score
         return values
 
     def value(self, column: str, number: float, where: str) -> list[float]:
         """Return a number of a column on the scale of the link, and the ends of its 95 % interval if the map has one."""
-        linked = self._columns.get(column)
+        linked = self.columns.get(column)
         if linked is None:
             raise DataError(
-                f"{where}: {self._name} has no column {column!r}, only {', '.join(self._columns)}; filter by "
+                f"{where}: {self._name} has no column {column!r}, only {', '.join(self.columns)}; filter by "
                 "one of them"
             )
         lines = [line for line in (linked.values, linked.least, linked.most) if line]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import Row, open_sink
-from refladder.jobs.link import open_link
 from refladder.loaders.scored_tables import mapped_columns, run_of
 from refladder.records import RUNG, names_of
 from refladder.scoring.asker import trusted
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.events import Events
-    from refladder.records import Judgment, Link, Run
+    from refladder.records import Judgment, Run
     from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scale, Tables
 
@@ -34,20 +33,12 @@ JUDGMENTS = ".judgments.jsonl"
 BATCH = 2048
 
 
-def rescore(
-    judgments: str | Path,
-    tables: Tables,
-    scale: Scale,
-    events: Events,
-    *,
-    link: Path | Link | None = None,
-) -> ScoreReport:
+def rescore(judgments: str | Path, tables: Tables, scale: Scale, events: Events) -> ScoreReport:
     """Compute scores from stored judgments, without a model: one row for each output, in the order of judging.
 
     The columns of ids have the names that the scored table has.
     """
     rule_named(scale.rule)
-    linker = open_link(link)
     run, located = read_judgments(judgments)
     if not (run.rungs or run.rates):
         raise UsageError(
@@ -74,15 +65,12 @@ def rescore(
     mapped = mapped_columns(scored)
     names = {name: mapped.get(name, name) for name in ("output_id", "context_id")}
     header = list(names.values())
-    added = columns.added
-    if linker is not None:
-        added = {**added, **linker.added(report.signature, added)}
     renamed = [f"{field}={name}" for field, name in names.items() if name != field]
     with (
         open_sink(
             tables.out,
             tables.out_format,
-            added,
+            columns.added,
             header,
             escape_formulas=tables.escape_formulas,
             record={
@@ -107,7 +95,7 @@ def rescore(
             scores = verdicts.scores(output_ids, of_blocks, blocks, absent)
             for (ids, _), values in zip(batch, columns.rows(scores), strict=True):
                 row = Row("", {names[name]: value for name, value in ids.items()})
-                write(row, values if linker is None else {**values, **linker.values(values)})
+                write(row, values)
             if progress is not None:
                 progress(report.judgments, None)
     report.reused = report.judgments

@@ -97,7 +97,7 @@ def _placed(
             return number
         if not linker.maps(row.signature, row.where):
             return number
-        if linker.linked is not None and not linker.has(column):
+        if column not in linker.columns:
             # A link of one column has no place for the other.
             return None
         return linker.value(column, number, row.where)[0]
@@ -126,6 +126,6 @@ def _placed(
                     note=row.fields.get(names.note),
                 )
             )
-    by_score = linker is not None and not linker.has(names.grade)
+    by_score = linker is not None and names.grade not in linker.columns
     ranked_by = attrgetter("score" if by_score else "grade")
     return sorted(entries, key=lambda entry: (ranked_by(entry) is None, -(ranked_by(entry) or 0.0)))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.errors import DataError, UsageError, option
-from refladder.files.outputs import RunRecord, read_record, record_of
+from refladder.files.outputs import RunOptions, RunRecord, read_record, record_of
 from refladder.files.scored_folders import RUN
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, InMemory, is_many, refuse_judgments
@@ -96,8 +96,10 @@ def mapped_columns(source: str, given: Mapping[str, str] | None = None) -> dict[
 
 
 def run_of(source: str) -> RunRecord:
-    """Return the record of the run beside a table or in a folder; it is empty where there is none."""
-    if isinstance(source, InMemory) or source == STANDARD or is_url(source):
+    """Return the record of the run beside a table or in a folder, or what a table in memory says; else an empty one."""
+    if isinstance(source, InMemory):
+        return RunRecord(options=RunOptions(columns=dict(source.mapped)))
+    if source == STANDARD or is_url(source):
         return RunRecord()
     return read_record(Path(source) / RUN) if is_many(source) else record_of(source)
 

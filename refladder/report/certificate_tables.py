@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import plural
 from refladder.files.certificate import json_of
-from refladder.records import Link, LinkedColumn
+from refladder.records import Link
 from refladder.report.rendering import DASH, PlainTable, number, table_of, with_interval
 from refladder.report.results import ShownDict, ShownRecord
 
@@ -208,19 +208,11 @@ def _of(counted: Mapping[str, int], name: str) -> str:
 
 
 LINK_LEGEND = (
-    ("slope, shift", "of the log-odds of a win: second judge = slope * first judge + shift"),
-    ("map", "the map that the link uses: the one with the least error"),
-    (
-        "line",
-        "mean absolute error of scores linked by slope and shift, on contexts that were held out",
-    ),
-    ("unlinked", "the same error of the scores as they are"),
-    ("equipercentile", "the same error where scores of equal rank are taken as equal"),
-    ("one text", "half of the 95 % interval for the score of a single text"),
-)
-COLUMN_LEGEND = (
     ("slope, shift", "of the line: to = slope * from + shift"),
-    ("map", "the map that the link uses: the one with the least error"),
+    (
+        "map",
+        "the map that the link uses: the one with the least error, unlinked if none is clearly better",
+    ),
     ("unlinked", "mean absolute error of the scores as they are"),
     ("by shift", "the same error with equal means, of texts that were held out"),
     ("line", "the same error with equal means and standard deviations"),
@@ -246,66 +238,59 @@ class ShownLink(ShownRecord, Link):
 
 def link_table(link: Link) -> PlainTable:
     """Show each linked column with its map, its line and the errors of all maps."""
-    of_column = next((column for column in link.columns if column.to_column), None)
-    if of_column is not None:
-        return _column_table(of_column)
+    names = [(column.column, column.to_column) for column in link.columns]
     rows = [
         {
-            "column": column.column,
-            "rows": f"{column.rows:,}",
-            "contexts": f"{column.contexts:,}",
+            **({} if len(names) == 1 else {"column": column.column}),
+            "texts": f"{column.rows:,}",
             "slope": number(column.slope, 2),
             "shift": number(column.shift, 2),
             "map": _NAMES.get(column.map, column.map),
-            "line": number(column.line_error, 2),
             "unlinked": number(column.identity_error, 2),
+            "by shift": number(column.shift_error, 2),
+            "line": number(column.line_error, 2),
             "equipercentile": number(column.equipercentile_error, 2),
             "one text": number(column.half_width, 2),
         }
         for column in link.columns
     ]
-    return table_of("", rows, LINK_LEGEND)
-
-
-def _column_table(column: LinkedColumn) -> PlainTable:
-    row = {
-        "texts": f"{column.rows:,}",
-        "slope": number(column.slope, 2),
-        "shift": number(column.shift, 2),
-        "map": _NAMES.get(column.map, column.map),
-        "unlinked": number(column.identity_error, 2),
-        "by shift": number(column.shift_error, 2),
-        "line": number(column.line_error, 2),
-        "equipercentile": number(column.equipercentile_error, 2),
-        "one text": number(column.half_width, 2),
-    }
-    return table_of(f"{column.column} on the scale of {column.to_column}", [row], COLUMN_LEGEND)
+    title = "{} on the scale of {}".format(*names[0]) if len(names) == 1 else ""
+    return table_of(title, rows, LINK_LEGEND)
 
 
 def decision_lines(link: Link) -> list[str]:
-    """Say how many decisions change between two linked columns, and why; nothing for a link of two judges."""
+    """Say for each linked column how many decisions change, and why."""
     lines = []
     for column in link.columns:
         cuts = column.decisions
         if not cuts:
-            continue
-        total = column.rows * len(cuts)
-        unlinked = sum(cut.unlinked for cut in cuts) / total
-        linked = sum(cut.linked for cut in cuts) / total
-        best = sum(cut.best for cut in cuts) / total
-        where = f"{cuts[0].at:g}" if len(cuts) == 1 else f"{len(cuts)} deciles"
-        lines.append(
-            f"decisions at {where} of {column.to_column} that change: {unlinked:.1%} as they are, {linked:.1%} after the "
-            f"map, {best:.1%} with the best cut-off"
-        )
-        # A cut-off that is chosen from few texts can be worse than the map.
-        order = min(unlinked, linked, best)
-        lines.append(
-            f"of the decisions, {unlinked - order:.1%} change by the scale, and {order:.1%} by the order of the texts, "
-            "which no map changes"
-        )
+            lines.append(
+                f"no decision on {column.to_column} can change: all texts have the same score there"
+            )
+        else:
+            total = column.rows * len(cuts)
+            unlinked = sum(cut.unlinked for cut in cuts) / total
+            linked = sum(cut.linked for cut in cuts) / total
+            best = sum(cut.best for cut in cuts) / total
+            where = f"{cuts[0].at:g}" if len(cuts) == 1 else f"{len(cuts)} cut-offs"
+            # A cut-off that is chosen from few texts can be worse than the map.
+            order = min(unlinked, linked, best)
+            lines.append(
+                f"decisions at {where} of {column.to_column} that change: {unlinked:.1%} as they are, {linked:.1%} after "
+                f"the map, {best:.1%} with the best cut-off"
+            )
+            lines.append(
+                f"of the decisions, {unlinked - order:.1%} change by the scale, and {order:.1%} by the order of the "
+                "texts, which no map changes"
+            )
+        if column.rows < column.common:
+            lines.append(
+                f"{column.rows:,} of {column.common:,} common texts, drawn with seed 0, make the map"
+            )
         if not column.least:
-            lines.append(f"{column.rows} texts are too few for intervals; 20 are needed")
+            lines.append(
+                f"{column.rows} texts are too few for an interval of the map; 50 are needed"
+            )
     return lines
 
 
@@ -314,5 +299,6 @@ def link_warnings(link: Link) -> list[str]:
     same = [column.column for column in link.columns if column.map == "identity"]
     if not same:
         return []
-    units = "texts" if link.columns[0].to_column else "contexts"
-    return [f"Left as they are, since no map did better on held-out {units}: {', '.join(same)}."]
+    return [
+        f"Left as they are, since no map did clearly better on held-out texts: {', '.join(same)}."
+    ]

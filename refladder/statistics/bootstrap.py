@@ -25,7 +25,7 @@ from refladder.statistics.correlation import (
 from refladder.statistics.levels import system_means
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from numpy.typing import NDArray
 
@@ -225,19 +225,27 @@ def mean_difference(
     if not contexts:
         return MeanDifference(None, None, None, None, 0)
     mean = float(differences.mean())
-    signs = 1.0 - 2.0 * draw_swaps(contexts, permutations, seed)
     largest = float(np.abs(differences).max()) or 1.0
-    p = permutation_p_value(mean / largest, signs @ (differences / largest) / contexts)
+    scaled = differences / largest
+    permuted = [
+        (1.0 - 2.0 * swaps) @ scaled for swaps in _swaps_in_blocks(contexts, permutations, seed)
+    ]
+    p = permutation_p_value(mean / largest, np.concatenate(permuted) / contexts)
     error = float(differences.std(ddof=1)) / contexts**0.5 if contexts > 1 else 0.0
     if contexts < LEAST_CONTEXTS or error <= _ROUNDING * largest:
         return MeanDifference(mean, None, None, p, contexts)
-    drawn = np.random.default_rng(seed).multinomial(
-        contexts, np.full(contexts, 1 / contexts), size=resamples
-    )
-    weights = drawn / contexts
+    random = np.random.default_rng(seed)
     centred = differences - mean
-    means = weights @ centred
-    variances = np.maximum(weights @ centred**2 - means**2, 0.0) * contexts / (contexts - 1)
+    squared = centred**2
+    step = max(1, _CHUNK // contexts)
+    moments = []
+    for start in range(0, resamples, step):
+        size = min(step, resamples - start)
+        drawn = random.multinomial(contexts, np.full(contexts, 1 / contexts), size=size)
+        weights = drawn / contexts
+        moments.append((weights @ centred, weights @ squared))
+    means, squares = np.concatenate(moments, axis=1)
+    variances = np.maximum(squares - means**2, 0.0) * contexts / (contexts - 1)
     # A draw of equal differences has no error of its own; its statistic is left out.
     usable = variances > _NO_VARIANCE * contexts * error**2
     statistics = means[usable] / np.sqrt(variances[usable] / contexts)
@@ -254,13 +262,23 @@ def draw_swaps(contexts: int, permutations: int = 1000, seed: int = 0) -> BoolAr
     For up to MOST_EXACT contexts they are all choices but the one without a swap, so that the p-value is exact. A choice
     and its opposite give differences of one size, so the last context never swaps. For more contexts they are random.
     """
+    return np.concatenate(list(_swaps_in_blocks(contexts, permutations, seed)))
+
+
+def _swaps_in_blocks(contexts: int, permutations: int, seed: int) -> Iterator[BoolArray]:
+    """Yield the choices of `draw_swaps`, some at a time."""
     if permutations < 1:
         raise UsageError(f"resamples must be at least 1; got {permutations}; 1000 is usual")
     if contexts <= MOST_EXACT:
         choices = np.arange(1, 2 ** max(contexts - 1, 0))
-        every: BoolArray = (choices[:, np.newaxis] >> np.arange(contexts)) % 2 == 1
-        return every
-    return np.random.default_rng(seed).integers(0, 2, size=(permutations, contexts), dtype=np.bool_)
+        yield (choices[:, np.newaxis] >> np.arange(contexts)) % 2 == 1
+        return
+    random = np.random.default_rng(seed)
+    # The generator makes 32 of them from one number, so blocks of 32 rows are the same as all rows at once.
+    step = 32 * max(1, _CHUNK // (32 * contexts))
+    for start in range(0, permutations, step):
+        size = (min(step, permutations - start), contexts)
+        yield random.integers(0, 2, size=size, dtype=np.bool_)
 
 
 def context_seed(contexts: Iterable[str], seed: int) -> int:

@@ -2,7 +2,8 @@
 
 Four maps, from the simplest: the scores as they are, a shift of the mean, a line that gives equal means and standard
 deviations (linear equating), and scores of equal rank (equipercentile equating; Kolen and Brennan, Test Equating, Scaling,
-and Linking, chapter 2). The one with the least error on texts that were held out is used.
+and Linking, chapter 2). The one with the least error on texts that were held out is used; the scores as they are, unless
+it is better by more than the standard error of the difference.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from refladder.statistics.linking import KNOTS, MOST_KNOTS, RESAMPLES, Map, equipercentile
+from refladder.statistics.decisions import best_cutoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,12 +21,24 @@ if TYPE_CHECKING:
 
 MapName = Literal["identity", "shift", "line", "equipercentile"]
 MAPS: tuple[MapName, ...] = ("identity", "shift", "line", "equipercentile")
+# A line is stored at this number of scores, and a map of equal ranks at this number at most.
+KNOTS, MOST_KNOTS = 41, 400
+RESAMPLES = 400
 # Texts are left out one at a time up to this number, and in this many parts above it.
-_ONE_BY_ONE, _PARTS = 1000, 200
+_ONE_BY_ONE, _PARTS = 1000, 20
 # A line continues beyond the scores for this many times their range.
 _BEYOND = 10.0
 # A map is clearly worse if its error is larger by this number of standard errors.
 _CLEARLY = 2.0
+
+
+class Map(NamedTuple):
+    """Scores in the first column, rising, and the same on the scale of the second with the ends of an interval."""
+
+    scores: FloatArray
+    values: FloatArray
+    least: FloatArray
+    most: FloatArray
 
 
 class Changes(NamedTuple):
@@ -49,6 +62,15 @@ def mapped(name: str, scores: FloatArray, first: FloatArray, second: FloatArray)
     return float(second.mean()) + slope * (scores - float(first.mean()))
 
 
+def equipercentile(scores: FloatArray, first: FloatArray, second: FloatArray) -> FloatArray:
+    """Convert scores to those of equal rank in another column, by the scores of common texts, shape (texts,) each."""
+    ordered = np.sort(first)
+    ranks = (
+        np.searchsorted(ordered, scores, "left") + np.searchsorted(ordered, scores, "right")
+    ) / (2 * len(ordered))
+    return np.asarray(np.quantile(second, np.clip(ranks, 0.0, 1.0)), dtype=np.float64)
+
+
 def line_of(first: FloatArray, second: FloatArray) -> tuple[float, float]:
     """Return slope and shift of the line."""
     low, high = mapped("line", np.array([0.0, 1.0]), first, second)
@@ -65,8 +87,31 @@ def held_out(first: FloatArray, second: FloatArray) -> dict[MapName, FloatArray]
 
 
 def best_of(residuals: Mapping[MapName, FloatArray]) -> MapName:
-    """Return the map with the least mean error; of equal ones, the simplest."""
-    return min(MAPS, key=lambda name: round(float(np.mean(residuals[name])), 9))
+    """Return the map with the least mean error; of equal ones, the simplest.
+
+    The scores stay as they are unless it is better by more than the standard error of the difference, shape (texts,).
+    """
+    best = min(MAPS, key=lambda name: round(float(np.mean(residuals[name])), 9))
+    better = residuals["identity"] - residuals[best]
+    error = float(better.std(ddof=1)) / len(better) ** 0.5
+    return best if float(better.mean()) > error else "identity"
+
+
+def half_width(residuals: FloatArray) -> float | None:
+    """Return half of an interval's length for the score of one text: the .95 (n + 1)-th residual of n.
+
+    A rank between two whole numbers gives a residual between their two: rounded up, 97 % and more of the texts would be
+    inside for n from 33 to 38. Where the density of residuals falls, at least 95 % are inside on average.
+
+    Args:
+        residuals: absolute, of held-out texts.
+
+    Returns:
+        None where there are too few residuals.
+    """
+    if (len(residuals) + 1) * 0.95 > len(residuals) + 1e-9:
+        return None
+    return float(np.quantile(residuals, 0.95, method="weibull"))
 
 
 def map_of(
@@ -114,11 +159,16 @@ def _ends(
     from scipy.special import stdtrit
 
     count = int(units.max()) + 1
-    members = np.split(np.argsort(units, kind="stable"), np.cumsum(np.bincount(units))[:-1])
-    draws = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
+    by_unit, sizes = np.argsort(units, kind="stable"), np.bincount(units)
+    starts = np.cumsum(sizes) - sizes
+    random = np.random.default_rng(0)
     resampled = np.empty((RESAMPLES, len(knots)))
-    for row, draw in enumerate(draws):
-        drawn = np.concatenate([members[unit] for unit in draw])
+    for row in range(RESAMPLES):
+        draw = random.integers(0, count, count)
+        # The texts of a unit are neighbours: its start, and the number of each text in it.
+        ends = np.cumsum(sizes[draw])
+        within = np.arange(ends[-1]) - np.repeat(ends - sizes[draw], sizes[draw])
+        drawn = by_unit[np.repeat(starts[draw], sizes[draw]) + within]
         resampled[row] = mapped(name, knots, first[drawn], second[drawn])
     spread = resampled.std(axis=0, ddof=1) * np.sqrt(count / (count - 1))
     half = stdtrit(count - 1, 0.975) * spread
@@ -141,19 +191,6 @@ def changes_at(at: float, first: FloatArray, second: FloatArray, linked: FloatAr
         best[test] = first[test] >= best_cutoff(first[~test], wanted[~test])
     decisions = (first >= at, linked >= at, best)
     return Changes(*(int(np.count_nonzero(each != wanted)) for each in decisions))
-
-
-def best_cutoff(scores: FloatArray, wanted: BoolArray) -> float:
-    """Return the cut-off with the fewest decisions that differ; of several, the one in the middle."""
-    order = np.argsort(scores, kind="stable")
-    ordered, passes = scores[order], wanted[order]
-    # These are the wrong decisions if the first k texts fail and the others pass, for k from 0.
-    wrong = np.concatenate(([0], np.cumsum(np.where(passes, 1, -1)))) + np.count_nonzero(~passes)
-    cuts = np.concatenate(([-np.inf], (ordered[1:] + ordered[:-1]) / 2, [np.inf]))
-    between = np.concatenate(([True], ordered[1:] > ordered[:-1], [True]))
-    wrong, cuts = wrong[between], cuts[between]
-    least = np.flatnonzero(wrong == wrong.min())
-    return float(cuts[least[len(least) // 2]])
 
 
 def _folds(texts: int) -> Iterator[BoolArray]:

@@ -124,8 +124,7 @@ def given(tmp_path_factory):
         made("score {g}/outputs.jsonl --ladders demo/story --out {g}/files")
     made(f"calibrate {{g}}/scored.jsonl {PROMISED} --sure 0.8 --out {{g}}/threshold.json")
     made("distil {g}/scored.jsonl --by coherence_score --out {g}/student")
-    first, second = (f"{{g}}/{name}.jsonl.judgments.jsonl" for name in ("two", "scored"))
-    made(f"link --from {first} --to {second} --out {{g}}/link.json")
+    made("link --from {g}/two.jsonl --to {g}/scored.jsonl --out {g}/link.json")
     return folder
 
 
@@ -220,17 +219,13 @@ CASES = {
         ),
         "filter {g}/two.jsonl --min coherence_score=-9 --link {g}/link.json",
     ),
-    "rescore with a link": (
-        lambda g, _: refladder.rescore(f"{g}/two.jsonl.judgments.jsonl", link=str(g / "link.json")),
-        "rescore {g}/two.jsonl.judgments.jsonl --link {g}/link.json",
-    ),
     "link": (
         lambda g, out: refladder.link(
-            g / "two.jsonl.judgments.jsonl", to=g / "scored.jsonl.judgments.jsonl", rule="mean-difference",
-            out=str(out / "o.json"),
+            g / "two.jsonl", to=read_lines(g / "scored.jsonl"), by="coherence_score", to_by="rating", at=3,
+            columns={"output_id": "output_id"}, out=str(out / "o.json"),
         ),
-        ("link --from {g}/two.jsonl.judgments.jsonl --to {g}/scored.jsonl.judgments.jsonl --rule mean-difference "
-         "--out {out}/o.json"),
+        ("link --from {g}/two.jsonl --from-by coherence_score --to {g}/scored.jsonl --to-by rating --at 3 "
+         "--column output_id=output_id --out {out}/o.json"),
     ),
     "distil with labels": (
         lambda g, out: refladder.distil(
@@ -326,9 +321,7 @@ def test_records_of_calls_are_what_the_command_prints(given, command, tmp_path):
     assert [tuple(getattr(row, name) for name in names) for row in evaluation.rows] == [
         tuple(row[name] for name in names) for row in found if "kind" not in row
     ]
-    record = refladder.link(
-        given / "two.jsonl.judgments.jsonl", to=given / "scored.jsonl.judgments.jsonl"
-    )
+    record = refladder.link(given / "two.jsonl", to=given / "scored.jsonl")
     assert record == read_record(Link, given / "link.json")
     contest = refladder.compete(
         read_lines(given / "models.jsonl"),

@@ -279,5 +279,5 @@ def test_the_files_beside_a_scored_table_are_not_overwritten(table, fails, words
 
 def test_the_configuration_beside_rescored_rows_is_an_output_too(fails, table):
     record = table.with_name("out.jsonl.run.json")
-    told = fails(2, f"rescore {table} --link {record} --out {table.with_name('out.jsonl')}")
-    assert f"{record}: --link and --out must be different files" in told
+    told = fails(2, f"rescore {record} --out {table.with_name('out.jsonl')}")
+    assert f"{record}: JUDGMENTS and --out must be different files" in told

@@ -346,26 +346,14 @@ def test_scores_of_a_shared_set_are_linked(made, run, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("refladder.backends.builtin.backend.Builtin", Milder)
         run("score TABLE --ladders SET --out OUT/other.jsonl")
-    run("link --from JUDGED --to OUT/other.jsonl.judgments.jsonl --out OUT/link.json")
+    run(f"link --from {made}/scored.jsonl --to OUT/other.jsonl --out OUT/link.json")
     column = json.loads((tmp_path / "link.json").read_text())["columns"][0]
-    assert (column["rows"], column["contexts"]) == (60, 60)  # each document is a context of its own
-    # The mean over anchors goes to 1 + ... + 5 = 15 as that of one ladder does.
-    assert [column["scores"][0], column["scores"][-1]] == pytest.approx([-15, 15])
-    assert column["slope"] == pytest.approx(0.5, abs=0.03)
-    assert column["error"] < 0.3 * column["identity_error"]
-    run("rescore JUDGED --link OUT/link.json --out OUT/mapped.jsonl")
+    # Each document is a context of its own.
+    assert (column["column"], column["rows"], column["contexts"]) == (SCORE, 60, 60)
+    run(f"filter {made}/scored.jsonl --link OUT/link.json --out OUT/mapped.jsonl")
     other = numbers(tmp_path / "other.jsonl")
     wrong = np.abs(numbers(tmp_path / "mapped.jsonl", f"{SCORE}_linked") - other)
     assert np.mean(wrong) < 0.3 * np.mean(np.abs(numbers(made / "scored.jsonl") - other))
-
-
-@pytest.mark.parametrize("other", ["--shared 2", "--shared 4 --rungs 4"])
-def test_scores_of_other_ladders_are_not_linked(run, other):
-    run(f"build SEEDS --task-file TASK {other} --writer builtin --out OUT/set")
-    run("score TABLE --ladders OUT/set --out OUT/other.jsonl")
-    line = "link --from JUDGED --to OUT/other.jsonl.judgments.jsonl --out OUT/link.json"
-    message = "are against different ladders; score the same table against the same ladder set"
-    assert message in run(line, code=2).err
 
 
 def test_a_writer_that_answers_in_other_letters_than_the_seeds_is_named(command, tmp_path, caplog):

@@ -143,15 +143,11 @@ WRONG = [
         "unknown dimension of weights 'wit'": (JUDGED, {"weights": {"wit": 1}}),
         "^least_mass=2: must be a probability from 0 to 1; give 0.02 for 2 %$": (JUDGED, {"least_mass": 2}),
     }),
-    (refladder.link, {"to": JUDGED}, {
-        "^out='-': a call writes no standard output": (JUDGED, {"out": "-"}),
-        "^rule 'hard-votes' cannot be linked, .* choose rule from: ladder-sum, ": (JUDGED, {"rule": "hard-votes"}),
-        "unknown rule 'nonsense'": (JUDGED, {"rule": "nonsense"}),
-        "have the same signature, so their scores are on one scale already$": (JUDGED, {"out": "link.json"}),
-        r"scored\.jsonl: scored rows; their judgments are in .*scored\.jsonl\.judgments\.jsonl$": ("scored.jsonl", {}, DataError),
+    (refladder.link, {"to": "scored.jsonl"}, {
+        "^out='-': a call writes no standard output": (SCORED, {"out": "-"}),
+        "have the same signature, so their scores are on one scale already$": ("scored.jsonl", {"out": "link.json"}),
         r"nowhere\.jsonl: no such file$": ("nowhere.jsonl", {}, DataError),
-        "^to must be a text or a path, found \\[\\]; a table needs by and to_by$": (JUDGED, {"to": []}),
-        "^least_mass=-1: must be a probability from 0 to 1$": (JUDGED, {"least_mass": -1}),
+        "^a table must be a path, a list of dicts, .* found builtins.set": ({1}, {}),
     }),
     (refladder.calibrate, PROMISE, {
         "^good must be a text, found 3": (RATED, {"good": 3}),

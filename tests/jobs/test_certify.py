@@ -338,8 +338,7 @@ def test_a_certificate_does_not_change_the_scale(folder, command, fails, stories
     assert "another signature: rule:other here, rule:ladder-sum in" in text
     link = Link(from_signature=plain, to_signature="elsewhere", columns=(), version="1")
     assert Linker(link, "l.json").maps(certified, "x:1")
-    judged = [f"{path}.judgments.jsonl" for path in (old, new)]
-    text = fails(2, f"link --from {judged[0]} --to {judged[1]} --out {tmp_path}/l")
+    text = fails(2, f"link --from {old} --to {new} --out {tmp_path}/l")
     assert "have the same signature, so their scores are on one scale already" in text
 
 

@@ -218,6 +218,13 @@ NO_NUMBER = "column 'score' must be a finite number or empty, found {}"
         ('{"score": "\uff11"}', NO_NUMBER.format("'\uff11'")),
         ('{"score": [1]}', NO_NUMBER.format([1])),
         (
+            '{"score": -1.1e100}',
+            (
+                "column 'score' holds -1.1e+100, and numbers beyond 1e+100 have no squares to compute with; divide the column by "
+                "a power of ten"
+            ),
+        ),
+        (
             '{"score": 1' + "0" * 400 + "}",
             "not JSON (a whole number of 401 characters); each line must be one JSON object",
         ),

@@ -67,8 +67,7 @@ def planned():
 def linked(folder):
     for name, both in (("a", False), ("b", True)):
         refladder.score(ROWS, ladders="demo/story", both_orders=both, out=folder / f"{name}.jsonl")
-    first, second = (folder / f"{name}.jsonl.judgments.jsonl" for name in "ab")
-    return refladder.link(first, to=second)
+    return refladder.link(folder / "a.jsonl", to=folder / "b.jsonl")
 
 
 def distilled(folder):

@@ -1,5 +1,7 @@
 """Resamples against repeated rows and scipy's bootstrap, the paired test against scipy's."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,6 +10,7 @@ from refladder.errors import ShapeError, UsageError
 from refladder.statistics import LEVELS, STATISTICS
 from refladder.statistics.bootstrap import (
     draw_swaps,
+    mean_difference,
     paired_differences,
     permutation_p_value,
     resample,
@@ -97,6 +100,42 @@ def test_up_to_16_contexts_have_all_swaps():
     # Of three contexts, 2^3 choices without their opposites and without the one without a swap.
     assert draw_swaps(3).astype(int).tolist() == [[1, 0, 0], [0, 1, 0], [1, 1, 0]]
     assert [len(draw_swaps(contexts)) for contexts in (0, 1, 16, 17)] == [0, 0, 2**15 - 1, 1000]
+
+
+def test_random_swaps_are_those_of_one_array():
+    """More than one block: numpy draws the same numbers all at once."""
+    contexts, permutations = 40_000, 70
+    swaps = np.random.default_rng(5).integers(0, 2, (permutations, contexts), dtype=np.bool_)
+    assert np.array_equal(draw_swaps(contexts, permutations, seed=5), swaps)
+
+
+def test_a_mean_difference_of_many_contexts_needs_little_memory():
+    """In one array, 1,000 permutations of 40,000 contexts are 320 MB, and 100 resamples 64 MB; the numbers are theirs."""
+    contexts, random = 40_000, np.random.default_rng(1)
+    first = random.normal(size=contexts)
+    second = first + random.normal(size=contexts)
+    tracemalloc.start()
+    found = mean_difference(first, second, permutations=1000, resamples=100, seed=3)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40e6
+    differences = first - second
+    signs = np.random.default_rng(3).integers(0, 2, (1000, contexts), dtype=np.bool_)
+    permuted = [np.where(each, -differences, differences).mean() for each in signs]
+    assert found.p == (1 + sum(abs(each) >= abs(differences.mean()) for each in permuted)) / 1001
+    shares = np.full(contexts, 1 / contexts)
+    drawn = np.random.default_rng(3).multinomial(contexts, shares, size=100)
+    error = differences.std(ddof=1) / contexts**0.5
+    means = [np.average(differences, weights=each) for each in drawn]
+    errors = [np.sqrt(np.cov(differences, fweights=each) / contexts).item() for each in drawn]
+    studentised = (np.array(means) - differences.mean()) / errors
+    low, high = np.quantile(studentised, [0.025, 0.975])
+    student = stats.t(contexts - 1).ppf(0.975)
+    ends = (
+        differences.mean() - max(high, student) * error,
+        differences.mean() - min(low, -student) * error,
+    )
+    assert (found.low, found.high) == pytest.approx(ends, abs=1e-6)
 
 
 @pytest.mark.parametrize(("level", "statistic"), EVERY)
