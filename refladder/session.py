@@ -41,10 +41,15 @@ COSTLY = ("openai",)
 class _Opened:
     """A backend that a session has opened: `asking` gets the questions, and `metered` inside it counts them."""
 
-    name: str
+    name: str | None
     asking: Backend
     metered: Metered
     stored: Stored | None
+
+    @property
+    def called(self) -> str:
+        """Return the name that it was opened by; the fingerprint of a backend that was open."""
+        return self.name or self.metered.fingerprint
 
     @functools.cached_property
     def unanswered(self) -> DryRunBackend:
@@ -56,7 +61,7 @@ class _Opened:
         """Return what it was asked."""
         usage = self.metered.usage
         return SpentCosts(
-            **asdict(Costs.of(self.name, usage)),
+            **asdict(Costs.of(self.called, usage)),
             seconds=round(usage.seconds, 6),
             from_store=None if self.stored is None else self.stored.reused,
             usd=usage.cost(self.metered.price),
@@ -101,30 +106,35 @@ class Session:
         backend: Backend | Judge | str,
         options: Mapping[str, object] | None = None,
         flag: str = "--judge-option",
+        *,
+        writes: bool = False,
     ) -> Backend:
         """Open and load a backend by name, or one that is open, or a function that judges; `DryRunBackend` in a dry run.
 
-        `flag` is the command-line option that `options` come from, for messages.
+        `flag` is the command-line option that `options` come from, for messages. With `writes`, no labels are read
+        from it.
         """
         texts = {}
         for name, value in (options or {}).items():
             # The command line writes false and true.
             text = str(value).lower() if isinstance(value, bool) else str(value)
             texts[name.replace("-", "_")] = text
-        key = (backend if isinstance(backend, str) else id(backend), *sorted(texts.items()))
+        name = backend if isinstance(backend, str) else id(backend)
+        key = (name, writes, *sorted(texts.items()))
         if key not in self._opened:
             if isinstance(backend, str):
-                self._opened[key] = self._connected(backend, texts, flag)
+                self._opened[key] = self._connected(backend, texts, flag, writes=writes)
             elif options:
                 names = ", ".join(options)
                 raise UsageError(
                     f"options {names} for a backend that is open already; give them to `connect`"
                 )
             else:
-                metered = Metered(as_backend(backend))
-                self._opened[key] = self._with_store(metered.fingerprint, metered, None)
-        opened = self._opened[key]
-        asked = opened.unanswered if self.dry_run else opened.asking
+                opened = as_backend(backend)
+                metered = Metered(opened.for_writing() if writes else opened)
+                self._opened[key] = self._with_store(None, metered, None)
+        found = self._opened[key]
+        asked = found.unanswered if self.dry_run else found.asking
         asked.load()
         return asked
 
@@ -139,7 +149,7 @@ class Session:
         estimates = []
         for opened in self._opened.values():
             price = opened.metered.price
-            estimates.append((opened.name, price, opened.unanswered.estimate(price)))
+            estimates.append((opened.called, price, opened.unanswered.estimate(price)))
         return estimates
 
     def plan(self, existing: int) -> Plan:
@@ -198,9 +208,13 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _connected(self, name: str, options: Mapping[str, str], flag: str) -> _Opened:
+    def _connected(
+        self, name: str, options: Mapping[str, str], flag: str, *, writes: bool
+    ) -> _Opened:
         price = self.price_of(name)
         backend = connect(name, **options)
+        if writes:
+            backend = backend.for_writing()
         unknown = backend.prepare_dry_run() if self.only_estimates else None
         if notice := unknown or backend.notice:
             self.events.notice(notice, once=True)
@@ -213,7 +227,7 @@ class Session:
         path = self.store_of(name, costs=price is not None)
         return self._with_store(name, Metered(backend, price, budget), path)
 
-    def _with_store(self, name: str, metered: Metered, path: Path | None) -> _Opened:
+    def _with_store(self, name: str | None, metered: Metered, path: Path | None) -> _Opened:
         """Return a backend with the store at a path, None for none."""
         if path is not None:
             stored = self._stored(metered, path)

@@ -67,11 +67,13 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMode:
-    """How a server's answers are read, why not better, and the number of answers by the model that they named."""
+    """How a server's answers are read, why not better, what it refuses, and its answers by the model that they name."""
 
     mode: str
     prefix: str
     not_better: list[str]
+    # Fields of requests that the server refuses.
+    left_out: list[str]
     models: dict[str, int]
 
 
@@ -136,6 +138,13 @@ class Backend(ABC):
         return enumerate(whole(self, prompts, self.read_labels(prompts, labels)))
 
     # Before a run.
+
+    def for_writing(self) -> Backend:
+        """Return the backend for a run that only lets it write, so that how labels are read need not be found out."""
+        return self
+
+    def try_out(self, prompt: Prompt) -> None:  # noqa: B027  optional: most backends have nothing to find out
+        """Find out how this is asked by the first question of a run that lets it write; its answer may be kept."""
 
     def load(self) -> None:  # noqa: B027  optional: most backends have nothing to load
         """Load weights or connect now. Called before any file is begun, so that a broken model fails early.
@@ -290,6 +299,10 @@ class Wrapper(Backend):
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Return the readings of the inner backend."""
         return self.backend.read_labels(prompts, labels)
+
+    def for_writing(self) -> Backend:
+        """Return this wrapper."""
+        return self
 
     @property
     def sent(self) -> int | None:

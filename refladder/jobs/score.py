@@ -218,7 +218,8 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
     """Score the rows of a table that has been checked; a dry run asks for the same judgments and writes nothing."""
     spec, dry_run = prepared.spec, session.dry_run
     with nullcontext() if dry_run else _locked_files(spec):
-        judge = prepared.recorded or session.open(spec.judge, spec.judge_options)
+        writes = mode_of(spec.asked.answers).writes
+        judge = prepared.recorded or session.open(spec.judge, spec.judge_options, writes=writes)
         before = _models_of(judge)
         scorer = LadderScorer(judge, prepared.ladders, spec.asked)
         columns = Columns(scorer.run, scorer.scale)
@@ -393,7 +394,8 @@ def score_texts(
 ) -> tuple[LadderScorer, list[dict[str, float | str | None]]]:
     """Score texts and store nothing; return the scorer, which has the counts, and the columns of each text."""
     _explain_overall(spec.asked, ladders, events)
-    judge = session.open(spec.judge, spec.judge_options)
+    writes = mode_of(spec.asked.answers).writes
+    judge = session.open(spec.judge, spec.judge_options, writes=writes)
     scorer = LadderScorer(judge, ladders, spec.asked)
     report_check(scorer, session.checks_of(spec.judge), events)
     with JudgmentLog(None, scorer.run) as log:

@@ -15,6 +15,7 @@ from refladder.records import names_of
 from refladder.report.log import Log
 from refladder.scoring.columns import Columns
 from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.modes import mode_of
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, chosen
@@ -84,7 +85,8 @@ class Scorer:
         asked = chosen(Scoring, locals())
         opened = open_set(asked)
         self._session = Session(store, events=Log())
-        self._scorer = LadderScorer(self._session.open(judge, judge_options), opened, asked)
+        backend = self._session.open(judge, judge_options, writes=mode_of(answers).writes)
+        self._scorer = LadderScorer(backend, opened, asked)
         words = {name.replace("_", "-"): name for name in Scorer.__init__.__annotations__}
         with in_call(words):
             report_check(self._scorer, self._session.checks_of(judge), Log())

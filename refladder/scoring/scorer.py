@@ -24,6 +24,7 @@ from refladder.scoring.columns import (
 )
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
+from refladder.scoring.modes.written import try_out
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
 
@@ -214,6 +215,8 @@ class LadderScorer:
         self._prompts = asked.prompts
         self._yes_no = asked.yes_no
         self.template = self.template_of(self.mode)
+        checked = self.mode.of_check(ladders)
+        try_out(judge_backend, checked, self.template_of(checked), ladders, self.dimensions)
         self.run = replace(
             self.mode.run(judge_backend, self.template, sampling),
             ladders=ladders.scale,

@@ -280,7 +280,9 @@ class AnswerFiles:
     def _write(self) -> None:
         """Write the missing requests that no file holds, and raise AnswersAwaitedError."""
         self._tell_of_others()
-        lines = {name: _line(name, body) for name, body in self._missing.items()}
+        lines = {}
+        for name, body in self._missing.items():
+            lines[name] = _line(name, self._options.sent(body))
         fresh = [name for name in lines if name not in self._read.requests]
         endings = [path.stem.removeprefix("requests-") for path in self._folder.glob(_NUMBERED)]
         numbers = [int(ending) for ending in endings if ending.isdecimal()]

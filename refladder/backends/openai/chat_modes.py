@@ -26,7 +26,6 @@ from refladder.backends.openai.responses import (
     bare,
     checked_choices,
     complete,
-    first_choices,
     from_top,
     is_logprob,
     parse_answer,
@@ -68,7 +67,8 @@ async def find_top(client: Client, capabilities: Capabilities) -> Capabilities:
         except Refusal as refusal:
             if refusal.ends_the_run or top == TOPS[-1]:
                 raise
-    tokens = _top_tokens(first_choices(choice), choice, _FEWEST)
+    # By the rule of the rows: one invalid entry refuses every row.
+    tokens = _top_tokens(checked_choices(choice), choice, _FEWEST)
     completion: Completed = ""
     continues = await continues_from_a_token(client)
     if continues:

@@ -30,6 +30,7 @@ from refladder.backends.openai.errors import (
     TryAgain,
     at,
     error_text,
+    refused_field,
     shown,
 )
 from refladder.backends.openai.rate_limit import LONGEST_PAUSE, RateLimiter, pause_in
@@ -138,7 +139,7 @@ class Connection:
 
     async def post(self, path: str, body: Mapping[str, object]) -> dict[str, object]:
         """Return the JSON object that answers a request with the option `extra`; Refusal if it fails for good."""
-        body = {**body, **self._options.extra}
+        body = self._options.sent(body)
         tokens = self._estimate(body)
 
         async def once() -> tuple[dict[str, object], float]:
@@ -348,6 +349,8 @@ class Connection:
             f"the server answered {status}: {text}",
             status=status,
             ends_the_run=status in (402, 404),
+            about=content.decode("utf-8", "replace"),
+            named=refused_field(body),
         )
 
     def _estimate(self, body: Mapping[str, Any]) -> float:

@@ -34,7 +34,8 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
     """A request that failed for good, with one clause for people, without the key.
 
     `status` is None when no answer came; `said` is the server's own text; `ends_the_run` if all others must fail too;
-    `changed` if the server is not what the handshake found.
+    `changed` if the server is not what the handshake found. `about` is the server's own text with nothing hidden, for this
+    package alone, and `named` the field of the request that it names beside its text.
     """
 
     reason: str
@@ -43,6 +44,8 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
     ends_the_run: bool = False
     said: str = ""
     changed: bool = False
+    about: str = field(default="", repr=False)
+    named: str = ""
 
     @property
     def of_the_server(self) -> bool:
@@ -151,6 +154,20 @@ def error_text(body: Any) -> str:
     for name in ("message", "detail", "code"):
         inner = at(inner, name) or inner
     return str(inner) if inner and isinstance(body, dict | str) else ""
+
+
+def refused_field(body: Any) -> str:
+    """Return the field of a request that an error names: OpenAI's `param`, or the first `loc` of pydantic."""
+    inner = at(body, "error") or body
+    for found in (
+        at(inner, "param"),
+        at(inner, "detail", 0, "loc"),
+        at(inner, "message", "detail", 0, "loc"),
+    ):
+        path = [str(step) for step in found if step != "body"] if isinstance(found, list) else found
+        if name := path[0] if isinstance(path, list) and path else path:
+            return str(name).partition("[")[0]
+    return ""
 
 
 def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Ladder,
         Output,
         Progress,
+        Prompt,
         Run,
         Sampling,
     )
@@ -43,12 +44,14 @@ class Mode(ABC):
 
     `name` is that of `--answers`. `sampled` is the number of answers to a question, 0 if they are not sampled. With
     `needs_ladders`, a text without a ladder has no score.
+    With `writes`, the judge only writes: no label is read.
     With `has_anchor_spread`, a score against a shared set has a spread over its anchors; with `has_intervals`, a score
     has an interval.
     """
 
     name: str
     sampled = 0
+    writes = False
     needs_ladders = True
     has_anchor_spread = True
     has_intervals = False
@@ -108,6 +111,10 @@ class Mode(ABC):
         self, asker: Asker, groups: Sequence[Group], progress: Progress | None = None
     ) -> list[Judgment]:
         """Return a judgment for every question of every group, in order; stored ones are reused."""
+
+    def first_prompt(self, template: Template, group: Group) -> Prompt:
+        """Return the first prompt about a group, in a mode that `writes`."""
+        raise NotImplementedError
 
     @abstractmethod
     def characters(self, asker: Asker, groups: Sequence[Group]) -> int:
