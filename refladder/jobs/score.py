@@ -257,7 +257,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
                 if progress is not None:
                     progress(scorer.report.rows, prepared.rows)
             log.finish()
-        scorer.report.models = dict(_models_of(judge) - before)
+        _record_server(scorer.report, judge, before)
         if not dry_run:
             write_settings(spec, scorer.report, checks)
     return scorer.report
@@ -266,6 +266,12 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
 def _models_of(judge: Backend) -> Counter[str]:
     """Return the number of answers so far by the model that the server named."""
     return Counter(judge.read_mode.models if judge.read_mode else {})
+
+
+def _record_server(report: ScoreReport, judge: Backend, before: Counter[str]) -> None:
+    """Take the models that a server named since it had the counts `before`, and the fields that it refuses."""
+    report.models = dict(_models_of(judge) - before)
+    report.left_out = judge.read_mode.left_out if judge.read_mode else []
 
 
 @contextmanager
@@ -329,7 +335,7 @@ def check_judge(
     except AnswersAwaitedError:
         session.events.notice(two, once=True)
         raise
-    read = scorer.any_judge or any(check.read for check in checks)
+    read = any(check.read for check in checks)
     if scorer.judge.wants_all and not read and (unread := unread_line(checks)):
         raise AnswersAwaitedError(unread)
     events.checked(checks)
@@ -364,6 +370,8 @@ def write_settings(
         found["rung_ratings"] = report.rung_ratings
     if report.models:
         found["models"] = report.models
+    if report.left_out:
+        found["left_out"] = report.left_out
     write_run(out, {**asdict(spec.config), **found})
 
 

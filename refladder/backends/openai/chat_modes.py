@@ -22,6 +22,8 @@ from refladder.backends.openai.errors import Refusal, at, rows_at
 from refladder.backends.openai.responses import (
     ANSWERED,
     ENDED,
+    FILTERED,
+    REFUSED,
     Choice,
     bare,
     checked_choices,
@@ -85,7 +87,11 @@ async def find_top(client: Client, capabilities: Capabilities) -> Capabilities:
 
 def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
     if len(tokens) < fewest:
-        raise Refusal(ENDED if parse_answer(choice).ended_at_once else _NOT_RETURNED)
+        answer = parse_answer(choice)
+        reason = ENDED if answer.ended_at_once else _NOT_RETURNED
+        if answer.missing in {REFUSED, FILTERED}:
+            reason = answer.missing
+        raise Refusal(reason)
     return tokens
 
 

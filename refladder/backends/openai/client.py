@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from refladder.backends.labels import both_count, ids_after, shortened, spellings_after
 from refladder.backends.openai.errors import LOG, Refusal, at, changed
 from refladder.backends.openai.responses import parse_answer
-from refladder.errors import BackendUnavailableError, MissingPackageError, plural
+from refladder.errors import BackendUnavailableError, MissingPackageError, agreeing, plural
 from refladder.records import without_none
 
 if TYPE_CHECKING:
@@ -97,6 +97,20 @@ class Dialect:
     def tempered(self) -> bool:
         """Return whether a temperature and a top-p may be given."""
         return "temperature" not in self.refused
+
+    @property
+    def refusals(self) -> list[str]:
+        """Return what is left out of requests, for people."""
+        said = []
+        if fields := [name for name in self.refused if name != "system"]:
+            verb = agreeing(len(fields), "which is", "which are")
+            field = agreeing(len(fields), "the field", "the fields")
+            said.append(f"it refuses {field} {' and '.join(fields)}, {verb} left out")
+        if not self.tempered:
+            said[-1] += ", so another run may give other answers"
+        if "system" in self.refused:
+            said.append("it takes no system message, so that text begins each question")
+        return said
 
     def switched(self, switch: str) -> Dialect:
         """Return this dialect with thoughts switched off, after which a temperature may be given."""

@@ -22,6 +22,7 @@ from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 from yarl import URL
 
 from refladder.backends.openai.errors import (
+    ANSWERED,
     LOG,
     SHOWN_CHARACTERS,
     TOO_MANY_REQUESTS,
@@ -30,6 +31,7 @@ from refladder.backends.openai.errors import (
     TryAgain,
     at,
     error_text,
+    failure_within,
     refused_field,
     shown,
 )
@@ -317,9 +319,13 @@ class Connection:
             raise TryAgain(
                 f"the answer is not {expected}: {self.shown(content.decode('utf-8', 'replace'))!r}"
             )
-        # Some servers send an error with HTTP status 200.
-        if isinstance(answer.get("error"), dict | str) and "choices" not in answer:
-            raise Refusal(f"it answered with an error: {self.shown(error_text(answer))}")
+        if within := failure_within(answer):
+            status, error = within
+            if status == ANSWERED:
+                raise Refusal(f"it answered with an error: {self.shown(error_text(error))}")
+            raise self._failure(status, json.dumps(error).encode(), {})
+        if answer.get("choices", 0) in (None, []):
+            raise TryAgain("the answer holds no choices", ANSWERED)
         return answer
 
     def _failure(
@@ -332,9 +338,8 @@ class Connection:
         text = self.shown(error_text(body) or content.decode("utf-8", "replace"))
         inner = at(body, "error") or body
         codes = (at(inner, "code"), at(inner, "type"))
-        if status == TOO_MANY_REQUESTS and (
-            "insufficient_quota" in codes or "quota" in text.lower()
-        ):
+        said = error_text(body).lower()
+        if status == TOO_MANY_REQUESTS and ("insufficient_quota" in codes or "quota" in said):
             return Refusal(f"the quota is used up (429: {text})", status=status, ends_the_run=True)
         if status in _TRY_AGAIN or status >= 500:
             return TryAgain(f"the server answered {status}: {text}", status, headers)

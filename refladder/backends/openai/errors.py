@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("refladder.endpoint")
 
 TOO_MANY_REQUESTS = 429
+# The server answered; the answer of this row alone cannot be used.
+ANSWERED = 200
 # Most characters of a server's text in a message.
 SHOWN_CHARACTERS = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 # Models that an error names, and characters of a name.
 _SHOWN, _LONGEST_NAME = 20, 80
-# Characters of a header's value that may be a secret.
+# Characters of a key, or of a header's value, that may be a secret.
 _LONG_WORD = 8
 # Characters; OpenAI, vLLM, SGLang and llama-server give 32 and more.
 _LONG_ID = 24
@@ -170,13 +172,49 @@ def refused_field(body: Any) -> str:
     return ""
 
 
+# Words for errors without a number, in what servers name code, type or status.
+_STATUS_OF = (
+    ("rate_limit|too_many|resource_exhausted|throttl", TOO_MANY_REQUESTS),
+    ("overloaded|unavailable|server_error|internal|timeout|upstream", 503),
+)
+
+
+def failure_within(body: Any) -> tuple[int, Any] | None:
+    """Return status and body of a failure that came with HTTP 200: an error of the answer or of a choice, or no choices.
+
+    Without a number, the status is 200, which fails this request alone. None if the answer is none of these.
+    """
+    error = at(body, "error")
+    if not isinstance(error, dict | str) or not error:
+        choices = at(body, "choices")
+        error = at(choices, 0, "error") if isinstance(choices, list) else None
+        if not error and at(choices, 0, "finish_reason") == "error":
+            error = {"message": "the answer ended with an error", "code": 502}
+        blocked = at(body, "promptFeedback", "blockReason")
+        if not error and not choices and blocked:
+            error = {"message": f"content filter: {blocked}"}
+    elif at(body, "choices"):
+        return None
+    if not isinstance(error, dict | str) or not error:
+        return None
+    words = [str(at(error, name)) for name in ("code", "status", "type")]
+    numbers = [int(word) for word in words if word.isdecimal()]
+    status = next((number for number in numbers if 400 <= number < 600), ANSWERED)
+    if status == ANSWERED:
+        for form, known in _STATUS_OF:
+            if re.search(form, " ".join(words), re.IGNORECASE):
+                status = known
+                break
+    return status, {"error": error}
+
+
 def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:
     """Return a server's text that is safe to show: short, on one line, without control characters, key and headers."""
     parts = {
-        *headers,
-        *(word for value in headers for word in value.split() if len(word) >= _LONG_WORD),
+        word for value in headers for word in (value, *value.split()) if len(word) >= _LONG_WORD
     }
-    if key:
+    # A short key, such as x, is no secret, and would be found in every word.
+    if key and len(key) >= _LONG_WORD:
         text = text.replace(key, "[key]")
     for part in sorted(parts, key=len, reverse=True):
         text = text.replace(part, "[header]")

@@ -9,6 +9,7 @@ from refladder.backends import whole
 from refladder.errors import BackendError
 from refladder.records import Context, Output
 from refladder.scoring.question import drawn_ladders
+from refladder.scoring.unread import THE_ANSWER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +26,7 @@ T = TypeVar("T")
 # What is asked about first, where the set has no ladder.
 _SOME_TEXT = "Thank you for your question. The shop opens at nine."
 # Characters of an unparsed answer in a note.
-_SHOWN = 60
+_SHOWN = 120
 
 
 def try_out(
@@ -97,5 +98,5 @@ def parsed_answer(answer: Completion, read: Callable[[str, bool], T | str]) -> T
         return (answer.note or "no answer") + place
     found = read(answer.text, answer.finish != "length")
     if isinstance(found, str):
-        return f"{found}; the answer is {answer.text[:_SHOWN]!r}{place}"
+        return f"{found}{THE_ANSWER}{answer.text[:_SHOWN]!r}{place}"
     return found
