@@ -16,7 +16,7 @@ from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import SqliteStore
 from refladder.backends.dry_run import DryRunBackend
-from refladder.backends.metered import Costs, Metered, Plan, PlannedCosts, SpentCosts
+from refladder.backends.metered import Costs, Metered, Plan, PlannedCosts, SpentCosts, all_spent
 from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
 from refladder.events import Silent
@@ -24,7 +24,7 @@ from refladder.files.folders import cache_folder
 from refladder.records import without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Self
 
     from refladder.backends.cache.store import ResponseStore
@@ -100,6 +100,8 @@ class Session:
         # No run follows the dry run, so no server is needed.
         self.only_estimates = False
         self.dry_run = False
+        # What the runs asked that this one continues.
+        self.earlier: Sequence[SpentCosts] = ()
 
     def open(
         self,
@@ -156,15 +158,17 @@ class Session:
         """Return what each backend would be asked after a dry run; `existing` judgments are reused."""
         rows = []
         for name, _, estimate in self.estimates():
-            usage, usd = estimate.guess or (estimate.usage, estimate.cost)
+            usage, usd = estimate.usage, estimate.cost
             row = PlannedCosts(
                 **asdict(Costs.of(name, usage)),
                 least_calls=estimate.least,
                 free=estimate.free,
                 too_long=estimate.too_long,
                 exact=estimate.exact,
-                tokens_from_characters=estimate.guess is not None,
+                tokens_from_characters=estimate.is_guess,
                 usd=usd,
+                expected_answer_tokens=usage.expected_tokens,
+                expected_usd=estimate.expected,
                 seconds=estimate.seconds,
             )
             rows.append(row)
@@ -173,6 +177,18 @@ class Session:
     def spent(self) -> list[SpentCosts]:
         """Return what each backend was asked in this run."""
         return [opened.spent for opened in self._opened.values()]
+
+    def total_spent(self) -> list[SpentCosts]:
+        """Return what servers were asked by this run and those that it continues, which are in `earlier`."""
+        priced = [
+            costs for costs in self.spent() if costs.requests is not None or costs.usd is not None
+        ]
+        return all_spent(self.earlier, priced)
+
+    def requests(self) -> int:
+        """Return the number of requests so far, also those before the first row."""
+        usages = [opened.metered.backend.usage for opened in self._opened.values()]
+        return sum(usage.requests or 0 for usage in usages if usage is not None)
 
     def under_way(self) -> tuple[int, int | None]:
         """Return the prompts answered so far, and the tokens that models ran for them; None where none counts them."""

@@ -7,7 +7,7 @@ overridden where the backend can do better.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,13 +42,19 @@ class Usage:
     run_tokens: int | None = None
     # Before a run, the most that answers can have (a text counts at its limit).
     answer_tokens: int = 0
+    # Before a run, those that answers are expected to have.
+    expected_tokens: int = 0
     # Time in which the backend answered.
     seconds: float = 0.0
 
     def plus(
-        self, prompts: Sequence[Prompt], tokens: Sequence[int] | None, answer_tokens: int
+        self,
+        prompts: Sequence[Prompt],
+        tokens: Sequence[int] | None,
+        answer_tokens: int,
+        expected: int | None = None,
     ) -> Usage:
-        """Add prompts, each with its tokens and answered with at most `answer_tokens`."""
+        """Add prompts, each with its tokens and answered with at most `answer_tokens`; all with `expected`, if that is known."""
         counted = self.prompt_tokens if self.prompts else 0
         return replace(
             self,
@@ -56,7 +62,14 @@ class Usage:
             characters=self.characters + sum(map(characters, prompts)),
             prompt_tokens=known_sum([counted, None if tokens is None else sum(tokens)]),
             answer_tokens=self.answer_tokens + answer_tokens * len(prompts),
+            expected_tokens=self.expected_tokens
+            + (answer_tokens * len(prompts) if expected is None else expected),
         )
+
+    @property
+    def expected(self) -> Usage:
+        """Return this usage with answers of the expected length."""
+        return replace(self, answer_tokens=self.expected_tokens)
 
     def cost(self, price: Price | None) -> float | None:
         """Return the cost in USD; None if the price or the number of tokens is unknown."""
@@ -72,9 +85,9 @@ class ReadMode:
     mode: str
     prefix: str
     not_better: list[str]
-    # Fields of requests that the server refuses.
-    left_out: list[str]
     models: dict[str, int]
+    # Fields of requests that the server refuses.
+    left_out: list[str] = field(default_factory=list)
 
 
 class Backend(ABC):

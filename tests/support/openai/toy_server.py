@@ -151,7 +151,8 @@ class ToyServer(HttpServer):
         self._check_fields(sent, quirks)
         messages = sent["messages"]
         if quirks.answer is not None:
-            return {"choices": [quirks.answer(messages, sent.get("seed", 0))]}
+            usage = {"prompt_tokens": 100, "completion_tokens": 29}
+            return {"choices": [quirks.answer(messages, sent.get("seed", 0))], "usage": usage}
         ids = self.model.encode(
             self._rendered(sent, begun=messages[-1]["role"] == "assistant" and quirks.continues)
         )
