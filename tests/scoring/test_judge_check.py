@@ -18,6 +18,7 @@ import refladder
 from refladder.backends import BACKENDS
 from refladder.backends.builtin import NOTICE
 from refladder.errors import JudgeRefusedError
+from refladder.integrations.trl import reward
 from refladder.records import JudgeCheck, LabelReading
 from refladder.registry import Entry
 from refladder.scoring.judge_check import check_lines, drawn_questions
@@ -333,6 +334,43 @@ def test_a_text_uses_what_is_remembered(judge, command, score, fails):
         refladder.Scorer(**arguments)
     with refladder.Scorer(**arguments, any_judge=True, store=False) as scorer:
         assert scorer.score([ROWS[0]["output"]], context_id="story-01")[0].value is not None
+
+
+def test_a_scorer_checks_its_judge_before_the_first_score(judge, caplog):
+    asked = {"ladders": "demo/story", "judge": "rehearsed", **ONE}
+    made = judge(WIN, LOSS)
+    made.best = made.worst = WIN  # Always the first answer.
+    scorer = refladder.Scorer(**asked)
+    text = {"texts": [ROWS[0]["output"]], "context_id": "story-01"}
+    with pytest.raises(JudgeRefusedError, match=UNSHOWN):
+        scorer.score(**text)
+    assert (made.ends, made.others) == (24, 0)
+    # The check of a named judge is remembered, and a scorer for any judge says what it found.
+    (score,) = refladder.Scorer(**asked, any_judge=True).score(**text)
+    assert (made.ends, score.value is None) == (24, False)
+    assert UNSHOWN in caplog.text
+    made = judge()
+    scorer = refladder.Scorer(**asked, store=False)
+    assert scorer.score([None, ""], context_id="story-01")[0].value is None
+    assert made.ends == 0
+    for _ in range(2):
+        assert scorer.score(**text)[0].value is not None
+    assert made.ends == 24
+
+
+def test_a_reward_of_an_unreadable_judge_is_none_at_most_once(judge):
+    column = {"context_id": ["story-01"]}
+    judge(None, None)
+    with pytest.raises(JudgeRefusedError, match="no answer of the judge check could be read"):
+        reward(ladders="demo/story", judge="rehearsed", any_judge=True, **ONE)(
+            ["A keeper."], **column
+        )
+    made = judge()
+    made.shares = lambda slots: Rehearsed.shares(made, slots) if slots["target"] in ENDS else None
+    rewarded = reward(ladders="demo/story", judge="rehearsed", **ONE)
+    assert rewarded([""], **column) == [None]
+    with pytest.raises(JudgeRefusedError, match="no answer of the first 1 row could be read"):
+        rewarded(["A keeper."], **column)
 
 
 def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table, fails):
