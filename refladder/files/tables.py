@@ -48,6 +48,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _encode_all = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
 _FORMULA = "=", "+", "-", "@", "\t", "\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WITH_UNIT = re.compile(r"[$€]\s*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?)\s*(?:[a-zA-Z]{3,}|[$€])")
 _COMMA = re.compile(r"[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})")
 # Parquet rows in memory.
 _BATCH = 4096
@@ -257,10 +258,12 @@ def parse_number(text: str) -> float | None:
 
 
 def meant_number(text: str) -> str:
-    """Return what to give for a number with a comma or a percent sign, such as `; give 3.5`; else nothing."""
+    """Return what to give for a number with a comma, a percent sign or a unit, such as `; give 3.5`; else nothing."""
     percent = parse_number(text.removesuffix("%"))
     if percent and text.endswith("%"):
         return f"; give {percent / 100:g} for {percent:g} %"
+    if with_unit := _WITH_UNIT.fullmatch(text.strip()):
+        return f"; give {with_unit[1] or with_unit[2]}"
     # Three digits after a comma may be thousands.
     return f"; give {text.replace(',', '.')}" if _COMMA.fullmatch(text.strip()) else ""
 
