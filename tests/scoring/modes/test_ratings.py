@@ -403,8 +403,8 @@ def test_a_judge_that_fails_keeps_what_it_answered(tmp_path):
         scored(judge, "rating:stated", ladders, rows_of(*[2.5] * 20), **how)
     judge.fails, asked = False, len(judge.prompts)
     assert scored(judge, "rating:stated", ladders, rows_of(*[2.5] * 20), **how) == expected
-    # 5 rungs and 20 texts without the 14 that were kept, and the 2 of the check.
-    assert len(judge.prompts) - asked == 25 - 14 + 2
+    # 20 texts without the 14 that were kept after the 5 rungs, and the 2 of the check.
+    assert len(judge.prompts) - asked == 20 - 14 + 2
 
 
 def test_an_unparsed_rating_has_its_reason_and_the_other_criteria_a_score():
@@ -756,7 +756,8 @@ def test_a_scorer_rates_the_rungs_once():
                 (quality, 1 + 4 * (quality - 0.5) / 5)
             )
             assert score.signature == signature
-    assert len(judge.prompts) == 15 + 2
+    # 3 anchors of 5 rungs, 2 of each for the check, and 2 texts.
+    assert len(judge.prompts) == 15 + 6 + 2
 
 
 # The check: best and worst of 12 ladders on 2 dimensions. The rungs: 5 of 12 on 2 dimensions. 2 texts.
