@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from typing import (
@@ -31,11 +32,11 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
-from refladder.errors import ExitCode, UsageError
+from refladder.errors import ExitCode, UsageError, option
 from refladder.events import Silent
 from refladder.files.frames import added_values
 from refladder.files.ladder_sets import as_ladder_set
-from refladder.files.tables import STANDARD, read_once
+from refladder.files.tables import STANDARD, read_once, read_rows
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
 from refladder.settings import LEAST_MASS, Tables
@@ -139,10 +140,7 @@ def command(
     if given["judge"].startswith(PREFIX):
         return _score_with_student(spec, each_file, events)
     if not spec.asked.ladders:
-        raise click.MissingParameter(
-            ctx=click.get_current_context(),
-            param=next(each for each in command.params if each.name == "ladders"),
-        )
+        raise UsageError(_without_ladders(spec))
     session = spending.Spending(money)
     if text:
         return _score_texts(spec, session, text, events)
@@ -150,6 +148,27 @@ def command(
         spec = replace(spec, judgments=given["judgments"])
         return score_with_judge(spec, session, each_file, events)
     return _score_table(spec, session, events)
+
+
+def _without_ladders(spec: ScoreSpec) -> str:
+    """Say that the ladder set is missing, and which shipped sets fit the columns of the table."""
+    from refladder.jobs.inventory import sets_for
+
+    fields = None
+    source = spec.tables.source
+    if not read_once(source):
+        with closing(read_rows(source, spec.tables.given)) as rows:
+            columns = rows.columns() or []
+        named = {
+            field: spec.columns.get(field, field) for field in ("output", "context", "background")
+        }
+        if named.pop("output") in columns:
+            fields = [field for field, column in named.items() if column in columns]
+    fitting = sets_for(fields) or sets_for(None)
+    return (
+        f"name the ladder set with {option('ladders')}. Shipped sets{' for such a table' * (fields is not None)}: "
+        f"{fitting}. `refladder list ladders` lists all sets, and `refladder build` generates one for prompts that recur"
+    )
 
 
 def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Console) -> ExitCode:
@@ -358,9 +377,7 @@ def score(
             report = first_pass.run(spec, student, as_ladder_set(ladders), Log())
             return _returned(call, table, files, report, first_pass.estimate_columns(student))
         if ladders is None:
-            raise UsageError(
-                f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
-            )
+            raise UsageError(_without_ladders(spec))
         prepared, session = prepare(spec, Log()), call.session()
         if dry_run:
             session.only_estimates = True

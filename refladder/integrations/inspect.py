@@ -22,9 +22,9 @@ def ladder(*, ladders: str, judge: str = "builtin", **settings: Any) -> InspectS
 
     The metadata of a sample needs `context_id` (an id of the ladder set) or `context`; `background` is optional, and
     with a shared ladder set all three are. The value is the score of the dimension, or the overall score between 0 and
-    1 of several dimensions. Metadata of the score: `signature`, and the score of each dimension under its name. An
-    output that cannot be scored is unscored: the explanation says why, and Inspect leaves it out of its metrics and
-    counts it.
+    1 of several dimensions; of ratings on a ladder set, the grade. Metadata of the score: `signature`, and the score of
+    each dimension under its name. An output that cannot be scored is unscored: the explanation says why, and Inspect
+    leaves it out of its metrics and counts it.
 
     Args:
         ladders: a shipped name or a folder; see `refladder.Scorer`. Inspect logs it and all other arguments.

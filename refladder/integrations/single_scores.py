@@ -26,8 +26,8 @@ class SingleScore:
     """The number of one text.
 
     `value` is the score of the only dimension by the scorer's rule, or the weighted score of several dimensions between
-    0 and 1; None where it could not be scored. `reason` says why, or why the number is unreliable. `scores` has every
-    dimension.
+    0 and 1; of ratings on a ladder set, it is the grade. It is None where it could not be scored. `reason` says why, or
+    why the number is unreliable. `scores` has every dimension.
     """
 
     value: float | None
@@ -59,7 +59,9 @@ def single_scores(
     size = len(scorer.dimensions)
     scores = scorer.score(texts, **contexts)
     rows = [tuple(scores[start : start + size]) for start in range(0, len(scores), size)]
-    values = [score.value for score in scores] if size == 1 else scorer.overall(scores)
+    values = scorer.overall(scores) if size > 1 else [score.value for score in scores]
+    if size == 1 and scorer.by_grade:
+        values = [score.grade for score in scores]
     singles = []
     for value, row in zip(values, rows, strict=True):
         reasons = [f"{score.dimension}: {score.reason}" for score in row if score.reason]

@@ -45,7 +45,7 @@ def reward(
 
     Returns:
         A function for `reward_funcs`. The reward is the score of the dimension (for the rule `ladder-sum` and N rungs
-        between -N(N+1)/2 and N(N+1)/2, for a rating between 1 and 5), or the overall score between 0 and 1 of several
+        between -N(N+1)/2 and N(N+1)/2, for a rating its grade), or the overall score or grade between 0 and 1 of several
         dimensions. TRL logs it under the function's `__name__`: `reward_DIMENSION`, with the names of all of several.
         Change that of one of two rewards of the same dimension.
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import COLUMN, RUNG, Link, LinkedColumn, is_revised, same_scale, scale_of
+from refladder.records import COLUMN, RUNG, Link, LinkedColumn
 from refladder.scoring.asker import trusted, verdict_logprobs
 from refladder.scoring.columns import column_names, signature_of
-from refladder.scoring.judgment_file import check_outcomes, outcomes_of, read_judgments
+from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import rung_id
 from refladder.scoring.rules import (
     LINEAR,
@@ -22,6 +22,7 @@ from refladder.scoring.rules import (
     rule_named,
     rung_steps,
 )
+from refladder.signatures import is_revised, same_scale, scale_of
 from refladder.statistics import linking
 from refladder.version import __version__
 
@@ -109,12 +110,10 @@ def _read(path: Path, scale: Scale) -> _Judged:
             f"{path}: ratings ({option('answers')} {run.mode}), and judgments of a link are comparisons with rungs; link "
             f"the columns of the scored tables, with {option('from-by')} and {option('to-by')}"
         )
-    outcomes = outcomes_of(run)
     rungs = _rungs(run)
     keys: dict[tuple[str, str, str], dict[tuple[str, str], str]] = {}
     read: dict[tuple[str, str, str], dict[str, list[FloatArray]]] = {}
     for where, judgment in located:
-        check_outcomes(where, judgment, outcomes)
         rung, output_id = judgment.against or "", judgment.subject
         if output_id.startswith(RUNG):
             rung, output_id = output_id, rung

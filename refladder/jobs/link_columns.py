@@ -11,8 +11,9 @@ from refladder.files.jsonl import write_record
 from refladder.files.tables import number_in, read_rows
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.input_rows import Mapped
-from refladder.loaders.scored_tables import OF_SCORES, mapped_columns, one_scale
+from refladder.loaders.scored_tables import OneScale, mapped_columns
 from refladder.records import COLUMN, Decisions, Link, LinkedColumn
+from refladder.signatures import OF_SCORES
 from refladder.statistics import column_maps
 from refladder.statistics.linking import half_width
 from refladder.version import __version__
@@ -119,7 +120,7 @@ def _shared_id(first: str, second: str) -> str:
 def _read(table: str, column: str, id_column: str) -> tuple[dict[tuple[str, str], _Scored], str]:
     """Return the scores by id or by context and text, and the signature of the scores, `column:NAME` for none."""
     mapped = Mapped(columns=mapped_columns(table), alone=True)
-    check_scale = one_scale([column], mix=False)
+    check_scale = OneScale([column])
     scored: dict[tuple[str, str], _Scored] = {}
     signature: object = None
     for row in read_rows(table):

@@ -18,6 +18,7 @@ from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, chosen
+from refladder.signatures import is_rating
 from refladder.typed import checked
 
 if TYPE_CHECKING:
@@ -117,8 +118,12 @@ class Scorer:
     @property
     def signature(self) -> str:
         """Return everything that determines a score, in one line; every `Score` has it."""
-        self._scorer.judge_rungs()
         return self._scorer.report.signature
+
+    @property
+    def by_grade(self) -> bool:
+        """Return whether texts are ranked by their grades: those of ratings on a ladder set."""
+        return is_rating(self.signature)
 
     @checked
     def score(
@@ -183,13 +188,15 @@ class Scorer:
 
     @checked
     def overall(self, scores: Sequence[Score]) -> list[float | None]:
-        """Return the weighted score of each text over its dimensions, between 0 and 1: the column `overall_score` of a table.
+        """Return one number for each text over its dimensions, between 0 and 1: the column `overall_score` of a table.
+
+        Of ratings on a ladder set, it is `overall_grade`.
 
         Args:
             scores: from `score`, all dimensions.
 
         Returns:
-            One for each text, in order; None where a dimension with a weight has no score.
+            One for each text, in order; None where a dimension with a weight has no score or grade.
 
         Raises:
             UsageError: the scores are not those of all dimensions.
@@ -201,7 +208,7 @@ class Scorer:
             raise UsageError(
                 f"the overall score needs the scores of {', '.join(self.dimensions)} for each text"
             )
-        return self._columns.overall(rows)
+        return self._columns.overall(rows, of_grades=self.by_grade)
 
 
 def _for_each(

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, similar
-from refladder.files.tables import Row, cell_of
+from refladder.files.tables import Row, refuse_judgments, text_cell
 from refladder.loaders.chats import is_chat, messages_in, output_in
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.user_table import context_text
-from refladder.records import RUNG, Context, Output, is_shared, text_id
+from refladder.records import RUNG, Context, Output, text_id
+from refladder.signatures import is_shared
 from refladder.thoughts import ANSWER, after_thoughts
 
 if TYPE_CHECKING:
@@ -121,11 +122,12 @@ class Mapped:
     def cell(self, row: Row, what: str, *, needed: bool = True) -> Any:
         """Return the cell of the field `what`; a missing column is a DataError if it is needed or was named by the user."""
         column = self.columns.get(what, what)
-        value = cell_of(row.fields, column, row)
+        value = text_cell(row.fields, column, row)
         if value is not row:
             return value
         if not needed and what not in self.columns:
             return None
+        refuse_judgments(row.where, list(row.fields))
         free = [name for name in row.fields if name not in {*FIELDS, *self.columns.values()}]
         near = similar(column, free)
         hint = f"; did you mean {column_option(what, near)}?" if near else "."
@@ -144,14 +146,15 @@ class Mapped:
 class Item:
     """A row to score: its output, or None and the reason in `note`; `context` is the row's, if it has the text.
 
-    The id of the output is made from the whole text, and its text is what is judged.
+    The id of the output is made from the whole text, and its text is what is judged. `is_copy` says whether an earlier row
+    has this text and context, where ids are checked, and `thought` whether thoughts were in front of what is judged.
     """
 
     row: Row
     output: Output | None
     note: str | None = None
     context: Context | None = None
-    # Whether thoughts were in front of the text that is judged.
+    is_copy: bool = False
     thought: bool = False
 
     @property
@@ -186,9 +189,8 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         if context is not None and not context.strip():
             yield Item(row, None, "the context is empty")
             continue
-        if given is not None and check_ids:
-            _check_new(row, given, seen)
         name = output_text_id(context_id, text) if given is None else given
+        is_copy = check_ids and _is_copy(row, name, seen, made=given is None)
         if name.startswith(RUNG):
             raise DataError(
                 f"{row.where}: output id {name!r} starts with {RUNG!r}, which means a rung; rename it"
@@ -199,15 +201,18 @@ def items(rows: Iterable[Row], mapped: Mapped, *, check_ids: bool) -> Iterator[I
         if context is not None:
             about = Context(id=context_id, task="", text=context, background=background)
         if said.strip():
-            yield Item(row, output, None, about, thought=said is not text)
+            yield Item(row, output, None, about, is_copy, thought=said is not text)
         else:
             yield Item(row, None, NO_ANSWER, thought=True)
 
 
-def _check_new(row: Row, name: str, seen: dict[bytes, str]) -> None:
-    number = row.where.rpartition(":")[2]
+def _is_copy(row: Row, name: str, seen: dict[bytes, str], *, made: bool) -> bool:
+    """Return whether an earlier row has this id, which must be made from the text of both."""
     digest = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    if (other := seen.setdefault(digest, number)) != number:
+    if (other := seen.get(digest)) is None:
+        seen[digest] = row.where.rpartition(":")[2]
+    elif not made:
         raise DataError(
             f"{row.where}: output id {name!r} appears in row {other} also; ids must be unique"
         )
+    return other is not None

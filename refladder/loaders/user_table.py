@@ -30,6 +30,7 @@ from refladder.files.tables import (
     read_once,
     read_rows,
     read_twice,
+    text_cell,
 )
 from refladder.loaders.chats import before_output, is_answered, messages_in, output_in, rendered
 from refladder.loaders.draft import MEAN, Draft, output_text_id
@@ -296,7 +297,7 @@ def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: b
         # A field whose cell is empty is treated as absent.
         filled = {}
         for field, name in columns.items():
-            if cell_of(row.fields, name) not in (None, ""):
+            if text_cell(row.fields, name) not in (None, ""):
                 filled[field] = name
         columns = filled
     text = background = ""
@@ -330,6 +331,6 @@ def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
     else:
         text = text_of(row, column)
     background = columns.get("background")
-    if background is None or cell_of(row.fields, background) is None:
+    if background is None or text_cell(row.fields, background) is None:
         return text, ""
     return text, text_of(row, background)

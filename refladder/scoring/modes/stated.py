@@ -115,6 +115,8 @@ def stated_prompt(template: Template, ladder: Sequence[Question], order: Sequenc
 class Stated(Comparisons):
     """A judge that states a probability for every rung, in one prompt for each of `orders` of a ladder's rungs."""
 
+    roles = ("stated", "stated-shared")
+
     def __init__(self, name: str, orders: int) -> None:
         super().__init__()
         self.name = name
