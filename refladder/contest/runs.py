@@ -485,9 +485,9 @@ def _climbs(
     climbs: list[dict[int, list[float | None]]] = []
     for criterion in data.criteria:
         by_text = {}
-        for number, text in enumerate(data.texts):
-            if (criterion, text.id) in cells:
-                by_text[number] = list(map(_mean, cells[criterion, text.id]))
+        for number, shown in enumerate(data.texts):
+            if (criterion, shown.id) in cells:
+                by_text[number] = list(map(_mean, cells[criterion, shown.id]))
         climbs.append(by_text)
     return climbs
 

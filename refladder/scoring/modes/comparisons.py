@@ -57,7 +57,7 @@ HALF = 0.5
 class Comparisons(Mode):
     """A question about every rung; `sampled` answers to each, or 0 to read the probabilities of its labels."""
 
-    roles = ("compare", "compare-shared", "compare-yesno", REWARD)
+    roles: tuple[str, ...] = ("compare", "compare-shared", "compare-yesno", REWARD)
 
     def __init__(self, sampled: int = 0) -> None:
         self.sampled = sampled

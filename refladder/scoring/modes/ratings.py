@@ -83,7 +83,7 @@ class Rating(Mode):
     has_anchor_spread = False
     needs_ladders = False
     rates_rungs = True
-    roles = ("rating",)
+    roles: tuple[str, ...] = ("rating",)
 
     def __init__(self, name: str) -> None:
         self.name = name
