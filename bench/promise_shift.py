@@ -23,10 +23,10 @@ HEAD = """# Promises on a newer table
 `python bench/promise_shift.py`: {draws:,} draws a cell. A table of {rows:,} rows, one of each context, has a share of
 {old:g} good ones. Scores are normal with standard deviation 1, and good rows have a mean that is higher by the number in
 the first column. Of {labels} random labels, a cut-off is promised (`--sure 0.9`). A newer table of as many rows has
-another share of good rows; good and bad rows have the same scores as before. The promise is broken if the precision of its
-kept rows is lower: the share of all draws, and a refusal breaks nothing. `refused`: no cut-off was promised. `told`: the share
-of the other draws in which
-`filter --threshold` says that the scores differ. Shares have standard errors of at most .016.
+another share of good rows; good and bad rows have the same scores as before. The promise is broken if the precision of
+its kept rows is lower: the share of all draws, and a refusal breaks nothing. `refused`: no cut-off was promised. `told`:
+the share of the other draws in which `filter --threshold` says that the scores differ. Shares of all draws have standard
+errors of at most .016.
 
 | apart | precision | refused | {shares} |
 |--:|--:|--:|{rule}

@@ -726,7 +726,7 @@ class Look:
 @record()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoreSpread:
-    """How the scores of a table are spread: 21 quantiles (0, .05, ..., 1) of one row of each context."""
+    """How the scores of a table are spread: 21 quantiles (0, .05, ..., 1) of one row of each of a number of contexts."""
 
     quantiles: tuple[float, ...]
     contexts: int

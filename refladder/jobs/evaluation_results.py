@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError
@@ -60,10 +61,10 @@ class _Agreements(Shown):
     def to_frame(self) -> Any:
         """Return `records` as a DataFrame of pandas."""
         try:
-            import pandas as pd
+            pandas: Any = import_module("pandas")
         except ImportError as error:
             raise UsageError("a frame needs the package pandas; pip install pandas") from error
-        return pd.DataFrame(self.records())
+        return pandas.DataFrame(self.records())
 
     def tables(self, *, marked: bool = False) -> list[PlainTable]:
         """Return the tables of agreement that the command prints; those that are `marked` are for paper."""

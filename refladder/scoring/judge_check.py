@@ -325,7 +325,7 @@ def _refused(checks: Sequence[JudgeCheck]) -> str:
 
 
 def _beats_chance(right: float, of: int) -> bool:
-    """Return whether this number of right ladders is significantly more than half; halves are rounded down."""
+    """Return whether significantly more than half of the ladders are right; halves are rounded down."""
     return sign_test(np.floor(np.array([right])), np.array([of])).item() <= ALPHA
 
 
