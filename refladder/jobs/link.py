@@ -22,7 +22,7 @@ from refladder.scoring.rules import (
     rule_named,
     rung_steps,
 )
-from refladder.signatures import is_revised, same_scale, scale_of
+from refladder.signatures import is_older, is_revised, same_scale, scale_of
 from refladder.statistics import linking
 from refladder.version import __version__
 
@@ -261,6 +261,11 @@ class Linker:
         for known in (self._from, self.target):
             self.revised |= is_revised(signature, known)
         mapped = same_scale(signature, self._from)
+        if is_older(self._from, signature):
+            raise DataError(
+                f"{where}: an earlier version of refladder made {self._name}, and its signatures name no criteria; make "
+                "it again with `refladder link`"
+            )
         if not mapped and not same_scale(signature, self.target):
             raise DataError(
                 f"{where}: {self._name} maps scores with the signature {self._from} to {self.target}, and "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import numpy as np
@@ -127,6 +128,10 @@ def test_a_linked_threshold_passes_about_the_same_rows(command, fails, judged, l
     text = fails(2, f"filter {second} --min coherence_spread=1 {out}")
     assert "has no column 'coherence_spread'" in text
     assert "leave out --mix" in fails(2, f"filter {second} {ZERO} --link {file} --mix")
+    older = tmp_path / "older.json"
+    older.write_text(re.sub(r"\|criteria:[^|]*", "", file.read_text()))
+    text = fails(2, f"filter {second} {ZERO} --link {older}")
+    assert f"an earlier version of refladder made {older}, and its signatures name no criteria; make it" in text
     line = json.loads(second.read_text().splitlines()[0])
     second.write_text(json.dumps({**line, "signature": "other"}) + "\n")
     text = fails(2, f"filter {second} {ZERO} {out}")
