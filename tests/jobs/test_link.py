@@ -132,7 +132,10 @@ def test_a_linked_threshold_passes_about_the_same_rows(command, fails, judged, l
     older.write_text(re.sub(r"\|criteria:[^|]*", "", file.read_text()))
     text = fails(2, f"filter {second} {ZERO} --link {older}")
     assert "an earlier version of refladder made the link " in text
-    assert "older.json, and its signatures name no criteria; make it again with `refladder link`" in text
+    assert (
+        "older.json, and its signatures name no criteria; make it again with `refladder link`"
+        in text
+    )
     line = json.loads(second.read_text().splitlines()[0])
     second.write_text(json.dumps({**line, "signature": "other"}) + "\n")
     text = fails(2, f"filter {second} {ZERO} {out}")
