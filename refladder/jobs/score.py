@@ -206,6 +206,8 @@ def open_set(asked: Scoring) -> LadderSet:
         ladders = with_anchors(ladders, asked.anchors)
     weights_for(choose_dimensions(ladders.dimensions, asked.dimensions), asked.weights)
     mode.check_rungs(ladders.rungs)
+    # Names that would share a column are an error before a judge is asked.
+    columns_of(asked, ladders)
     return ladders
 
 

@@ -392,7 +392,7 @@ class _Reader:
         self._check_scale = OneScale(
             [table.by],
             across_judges=table.across_judges,
-            otherwise="calibrate each signature separately",
+            otherwise="use each signature separately",
         )
         self._labelled: tuple[object, str] | None = None
 

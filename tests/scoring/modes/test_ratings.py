@@ -536,6 +536,17 @@ def test_settings_of_comparisons_are_refused(settings, message):
         scored(Rater(), "rating:stated", **settings)
 
 
+def test_criteria_whose_columns_differ_in_case_only_are_refused_before_a_judge_is_asked():
+    judge = Rater()
+    ladders = made(dimensions=[replace(TONE, name="on topic"), replace(TONE, name="On_topic")])
+    message = "dimension 'On_topic' would share the column 'On_topic_note' with another; score them"
+    with pytest.raises(UsageError, match=message):
+        scored(judge, "rating", ladders)
+    with pytest.raises(UsageError, match=message):
+        refladder.Scorer(ladders=ladders, judge=judge, answers="rating")
+    assert not judge.prompts
+
+
 def test_a_judge_without_label_probabilities_is_told_the_way_on():
     class Sampling(Rater):
         reads_probabilities = False
