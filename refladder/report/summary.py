@@ -197,8 +197,8 @@ def cost_words(costs: SpentCosts | PlannedCosts) -> str:
         if costs.answer_tokens:
             parts.append(answers)
     if costs.usd is not None:
-        expected = costs.usd if planned is None else planned.expected_usd or 0.0
-        parts.append(money_words(expected, costs.usd, about=bool(about)))
+        expected_usd = costs.usd if planned is None else planned.expected_usd or 0.0
+        parts.append(money_words(expected_usd, costs.usd, about=bool(about)))
     return name + ", ".join(parts)
 
 

@@ -141,7 +141,7 @@ class Dialect:
 
         other = "max_completion_tokens"
         if "max_tokens" in sent and (names("max_tokens") or names(other)):
-            return replace(self, length_field=other)
+            return replace(self, length_field="max_completion_tokens")
         # A top-p of 1 changes nothing where the server takes none.
         drawn = ("seed", *(["top_p"] if sent.get("top_p") == 1 else []), "temperature")
         for name in (*extra, *drawn, "system"):
