@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
+from refladder.scoring.rung_scale import rungs_beaten
 from refladder.statistics.column_maps import best_of, held_out, mapped
 from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
 
@@ -106,28 +107,12 @@ def drawn(group: Group, random: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def beaten(texts: Floats, rungs: Floats, scale: tuple[float, float]) -> Floats | None:
-    """Place ratings by the share of rungs that they beat; None where all rungs are rated alike.
-
-    The mean over the levels of the share of the level's rungs that are rated lower, ties half; straight between two
-    neighbouring ratings of rungs, and to the ends of the rating scale.
-    """
-    levels = [np.round(level[~np.isnan(level)], 9) for level in rungs]
-    knots = np.unique(np.concatenate(levels))
-    if len(knots) < 2:
+    """Place ratings by the share of rungs that they beat, as `score` does; None where all rungs are rated alike."""
+    known = rungs[~np.isnan(rungs)]
+    if known.min() == known.max():
         return None
-    shares = np.mean(
-        [
-            ((level < knots[:, None]).mean(axis=1) + (level <= knots[:, None]).mean(axis=1)) / 2
-            for level in levels
-        ],
-        axis=0,
-    )
-    low, high = scale
-    if knots[0] > low:
-        knots, shares = np.concatenate(([low], knots)), np.concatenate(([0.0], shares))
-    if knots[-1] < high:
-        knots, shares = np.concatenate((knots, [high])), np.concatenate((shares, [1.0]))
-    return np.interp(np.round(texts, 9), knots, shares)
+    levels = np.repeat(np.arange(LEVELS), rungs.shape[1])
+    return rungs_beaten(texts, rungs.ravel(), levels.tolist(), scale)
 
 
 def on_line(texts: Floats, rungs: Floats) -> Floats | None:
@@ -278,8 +263,8 @@ def lines_of(found: list[Found], draws: int) -> list[str]:
         ),
         "",
         (
-            f"Outputs of systems are the rungs: {LEVELS} systems, spread over the order of people's means (HANNA) or, where no people "
-            "rated, of the mean rank over the models, which uses the judged ratings. Each draw takes their outputs in "
+            f"Outputs of systems are the rungs: {LEVELS} systems, spread over the order of people's means (HANNA) or, where no "
+            "people rated, of the mean rank over the models, which uses the judged ratings. Each draw takes their outputs in "
             f"{RUNG_CONTEXTS} contexts as {LEVELS * RUNG_CONTEXTS} rungs; the texts are those of the other systems in the other "
             "contexts. Linked: by texts that both models rated, judged on the rest. Placed, line: the rule of earlier "
             "versions, on the line through the mean ratings of the levels; no place where these rise by less than "

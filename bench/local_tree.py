@@ -4,7 +4,7 @@
     python bench/local_tree.py --growth           # how time and memory grow, on a small shape
     python bench/local_tree.py --shared           # documents against a shared set; also with --model
     python bench/local_tree.py --quick            # a tiny model, seconds
-    python bench/local_tree.py --shape 3B         # 0.5B, 3B or 8B; gpu_forest.py measures GPUs
+    python bench/local_tree.py --shape 3B         # 0.5B, 3B or 8B
     python bench/local_tree.py --shared --model hf:FILE.gguf         # a real model, opened by hf for every method
 
 One unit of work is a context of 450 words, 5 rungs and 16 outputs on one dimension: 80 prompts. Whoever shares more of

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import refladder
-from refladder.scoring.rung_scale import RungScale
+from refladder.scoring.rung_scale import rungs_beaten
 from refladder.statistics.column_maps import best_of, held_out, mapped
 from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
 
@@ -129,14 +129,12 @@ def cells_of(sample: str) -> tuple[list[str], dict[tuple[str, str], Cell]]:
             scores = np.array([of_texts[text] for text in texts])
             cells[way, judge] = Cell(scores)
             if way == "rating":
-                of_rungs = [[] for _ in range(5)]
-                for row in rows:
-                    if "level" in row:
-                        of_rungs[row["level"] - 1].append(expected_rating(row["percent"]))
-                means = tuple(float(np.mean(each)) for each in of_rungs)
-                # On a scale from 0 to 5, a grade is the number of rungs beaten.
-                grades = RungScale(means).grades(scores, (0.0, 5.0))
-                cells["placed", judge] = Cell(grades, means)
+                rated = [row for row in rows if "level" in row]
+                levels = [row["level"] for row in rated]
+                rungs = np.array([expected_rating(row["percent"]) for row in rated])
+                means = [float(rungs[np.equal(levels, level)].mean()) for level in range(1, 6)]
+                placed = rungs_beaten(scores, rungs, levels, (1.0, 5.0))
+                cells["placed", judge] = Cell(placed, tuple(means))
     return texts, cells
 
 

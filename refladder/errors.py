@@ -91,6 +91,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
+def meant_share(value: float) -> str:
+    """Return what to give for a share that was given as a percentage, such as `; give 0.8 for 80 %`; else nothing."""
+    return f"; give {value / 100:g} for {value:g} %" if 1 < value <= 100 else ""
+
+
 def agreeing(count: int, one: str, many: str) -> str:
     """Return the words that agree with a number, such as `has` or `have`."""
     return one if count == 1 else many

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.files.tables import FORMATS
 from refladder.statistics import CONVENTIONS, LEVELS, SCHEMES, STATISTICS
+from refladder.thoughts import ANSWER, TEXTS_OF
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +47,8 @@ class Option:
     # The values are KEY=VALUE, and the command gets a dict. It can then be repeated.
     pairs: Literal["", "text", "number"] = ""
     metavar: str | None = None
+    # Its value where it is given without one; None if it needs one.
+    bare: str | None = None
     envvar: str | None = None
     # What shell completion offers: a kind of `refladder list`.
     complete: str = ""
@@ -212,8 +215,8 @@ OPTIONS: dict[str, Option] = {
         ),
         good=Option("Condition of a good label: '>=4' or '=yes'.", metavar="CONDITION"),
         by=Option(
-            "Column with the scores. Default: the weighted score of all dimensions "
-            "(overall_score), or the only column NAME_score.",
+            "Column with the scores. Default: overall_score, or the only column NAME_score; of ratings with grades, "
+            "overall_grade or NAME_grade.",
             metavar="COLUMN",
         ),
         precision=Option("Promised share of good rows among those kept.", type=float),
@@ -238,12 +241,17 @@ OPTIONS: dict[str, Option] = {
             "Systems to compare, in this order. Default: all.", metavar="A,B", type=listed
         ),
         fail_if_worse=Option(
-            "Exit with code 3 if this system is significantly worse than any other, also if rows without a score count "
-            "as the low end of the scale, or lacks more scores, or if too few contexts have a score.",
+            "The candidate. Exit with code 3 if this system is significantly worse than any other, also if rows without a "
+            "score count as the low end of the scale, or lacks more scores, or if too few contexts have a score.",
             metavar="SYSTEM",
+            bare="",
         ),
         mix=Option(
             "Allow scores with different signatures, which can be on different scales.", type=bool
+        ),
+        across_judges=Option(
+            "Allow grades of ratings by several judges, if ladders, scoring anchors and criterion are the same.",
+            type=bool,
         ),
         prompt_file=Option(
             flag="--prompt",
@@ -615,6 +623,12 @@ OPTIONS: dict[str, Option] = {
             "Score with the first N anchors of a shared set.",
             type=int,
             at_least=1,
+            rare=True,
+        ),
+        text_of=Option(
+            "Judge the answer behind marked thoughts, or the whole text.",
+            type=TEXTS_OF,
+            default=ANSWER,
             rare=True,
         ),
         any_judge=Option(

@@ -42,7 +42,17 @@ def _whole(digits: str) -> int:
     return int(digits)
 
 
+def _different(fields: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(fields)
+    if len(found) < len(fields):
+        names = [name for name, _ in fields]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"field {repeated!r} appears twice; rename one")
+    return found
+
+
 _decode = json.JSONDecoder(parse_int=_whole)
+_decode_strictly = json.JSONDecoder(parse_int=_whole, object_pairs_hook=_different)
 
 
 def parse_json(
@@ -75,6 +85,14 @@ def parse_json(
         more = f"; {expected}" if expected else ""
         raise DataError(f"{where}: not JSON ({reason}){more}") from error
     return value
+
+
+def check_names(text: str, where: str) -> None:
+    """Check that no object in a JSON text has two values of one name, since Python keeps only the last."""
+    try:
+        _decode_strictly.decode(text)
+    except ValueError as error:
+        raise DataError(f"{where}: {error}") from error
 
 
 class Fault(NamedTuple):
@@ -161,10 +179,10 @@ def parse_toml(text: str | bytes, where: str, what: str = "not TOML") -> dict[st
 
 
 def each_leaf(value: Any, change: Callable[[Any], Any]) -> Any:
-    """Change everything in a JSON value but objects and lists."""
+    """Change everything in a JSON value but objects and lists; a tuple is a list."""
     if isinstance(value, dict):
         return {key: each_leaf(inner, change) for key, inner in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [each_leaf(inner, change) for inner in value]
     return change(value)
 

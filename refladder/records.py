@@ -10,7 +10,6 @@ import functools
 import hashlib
 import json
 import math
-import re
 
 # pydantic resolves the annotations at run time.
 from collections.abc import Callable, Iterable, Mapping, Sequence  # noqa: TC003
@@ -44,10 +43,6 @@ LARGEST_SUM = 1.01
 Exactness = Literal["exact", "bounded", "sampled"]
 
 T = TypeVar("T")
-# Parts of a signature that change no score.
-_NOT_OF_SCALE = re.compile(r"\|(certificate|earlier):[^|]*")
-_REVISION = re.compile(r"@([0-9a-f]{12})\|earlier:([0-9a-f,]+)")
-_COMMIT = re.compile(r"^(ladders:hub:[^@|]*)@[^@|]*@")
 
 
 class Progress(Protocol):
@@ -305,41 +300,6 @@ def _digest_of_recipe(recipe: Recipe) -> str:
     return digest_of(recipe.signature, size=6)
 
 
-def scale_of(signature: object) -> str | None:
-    """Return a signature as scales are compared: without certificate and earlier revisions of the ladders."""
-    return None if signature is None else _NOT_OF_SCALE.sub("", str(signature))
-
-
-def is_revised(signature: object, earlier: object) -> bool:
-    """Return whether a signature is of a later revision of an equal ladder set, to which contexts were added."""
-    # A damaged table may hold a list, which the cache cannot take.
-    return _is_revised(str(signature), str(earlier))
-
-
-@functools.cache
-def _is_revised(signature: str, earlier: str) -> bool:
-    match = _REVISION.search(signature)
-    if match is None:
-        return False
-    later, wanted = (_COMMIT.sub(r"\1@", scale_of(each) or "") for each in (signature, earlier))
-    digests = match[2].split(",")
-    return wanted in [later.replace(f"@{match[1]}", f"@{digest}", 1) for digest in digests]
-
-
-def same_scale(first: object, second: object) -> bool:
-    """Return whether scores are on one scale: their signatures are equal, or of two revisions of one ladder set."""
-    return (
-        scale_of(first) == scale_of(second)
-        or is_revised(first, second)
-        or is_revised(second, first)
-    )
-
-
-def is_shared(signature: object) -> bool:
-    """Return whether scores with a signature are of rows that need no context: against a shared set, or without a set."""
-    return any(mark in str(signature) for mark in ("-shared@", "|anchors:", "ladders:criteria:"))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rung:
     """One reference text of a ladder. Level 1 is the worst; `between` names the two levels it was written between."""
@@ -508,6 +468,16 @@ class Judgment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RungRating:
+    """A judge's rating of a rung, None if it is unparsed; `anchor` is the context of its ladder."""
+
+    dimension: str
+    anchor: str
+    level: int
+    rating: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
     """The score of one output on one dimension, by a judge, a ladder set and a rule.
 
@@ -543,7 +513,8 @@ class Run:
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 if every pair was asked in both orders. `answers`
     is the number of answers sampled for each question, 0 if label probabilities were read, or the name of a mode that
     rates texts. `anchors` are those of a shared set that score. `stated` is the number of orders in which each ladder was
-    shown if the judge stated probabilities, else 0.
+    shown if the judge stated probabilities, else 0. `rated_rungs` is the number of ratings of rungs before those of texts;
+    None in a file of a version that did not count them.
     """
 
     recipe: Recipe
@@ -554,6 +525,7 @@ class Run:
     answers: int | str = 0
     anchors: tuple[str, ...] = ()
     stated: int = 0
+    rated_rungs: int | None = field(default=None, compare=False)
 
     @property
     def sampled(self) -> int:
@@ -583,7 +555,8 @@ class Prompt:
     `literals` has one more entry than `names`; the text is literal, slot, literal, slot, ..., literal. Slot values are
     filled in once and never searched for slots, so user text may hold anything. `labels` are the answers that the
     prompt asks for and `outcomes` their meanings; both are empty for a writing prompt. `claim` is the outcome that a
-    yes/no question asks about. `prefix` is the beginning of the answer, for a backend that can set it; empty for none.
+    yes/no question asks about. `prefix` is the beginning of the answer, for a backend that can set it; empty for none. A
+    prompt that is asked `anew` does not get its answer in an earlier run.
     """
 
     task: str
@@ -595,6 +568,7 @@ class Prompt:
     outcomes: tuple[str, ...] = ()
     claim: str | None = None
     prefix: str = ""
+    anew: bool = False
 
     @property
     def text(self) -> str:
@@ -714,7 +688,8 @@ class JudgeCheck:
     1/2 for neither; a ladder counts the mean of its answers. `right` is the sum over the `read` ladders with a parsed
     answer. `low` and `high` are the ends of Wilson's 95 % interval of their share, None without such a ladder.
     `unparsed` is the number of other answers, and `note` says why the first of them could not be read. `shared` says
-    whether the set is. `ladders` and `template` are digests.
+    whether the set is. `ladders` and `template` are digests. Of the ladders that were compared, `by_length` are those in
+    which a rule of length alone (characters) finds the best rung; None in files without this count.
     """
 
     judge: str
@@ -729,6 +704,7 @@ class JudgeCheck:
     low: float | None
     high: float | None
     note: str | None = None
+    by_length: int | None = None
 
 
 @record()

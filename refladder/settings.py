@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from refladder.errors import UsageError, option
+from refladder.errors import UsageError, meant_share, option
 from refladder.records import Sampling
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
     from refladder.files.outputs import RunConfig
-    from refladder.records import Context, Dimension, Judgment, Link, Threshold
+    from refladder.records import Context, Dimension, JudgeCheck, Judgment, Link, Threshold
 
 # Default. A judge that gives its labels less probability than this would have answered something else.
 LEAST_MASS = 0.05
@@ -78,7 +78,8 @@ class Filtering:
 
     Thresholds `min` and `max` by column; of the rows that meet them, the share `top` by column `by`, or the `best` for
     each value of column `per`. `threshold` (of `calibrate`) or its file replaces these. `link` or its
-    file maps scores to the conditions' scale. `unscored` is `keep`, `drop` or a file. `mix` allows several signatures.
+    file maps scores to the conditions' scale. `unscored` is `keep`, `drop` or a file. `mix` allows several scales, and
+    `across_judges` grades by several judges on the scale of one ladder set.
     `columns` maps fields to columns.
     """
 
@@ -93,6 +94,7 @@ class Filtering:
     rejected: str | None = None
     unscored: str = "drop"
     mix: bool = False
+    across_judges: bool = False
     columns: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -101,13 +103,14 @@ class Comparing:
     """How systems are compared by column `by`; `systems` names some of them, in order.
 
     `fail_if_worse` is the system of the gate, which looks at rows without a score too unless `unscored` is `skip`.
-    `columns` maps fields to columns. `mix` allows several signatures.
+    `columns` maps fields to columns. `mix` and `across_judges` are those of `Filtering`.
     """
 
     by: str | None = None
     systems: Sequence[str] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     mix: bool = False
+    across_judges: bool = False
     seed: int = 0
     fail_if_worse: str | None = None
     unscored: str = "worst"
@@ -117,7 +120,7 @@ class Comparing:
 class Pairing:
     """Which outputs of a context make a pair: those whose scores differ by `margin` or more.
 
-    `by` None is `overall_score`, or the only NAME_score. `ladders` have the texts of contexts, for rows without them.
+    `by` None is the column of `ranked_by`. `ladders` have the texts of contexts, for rows without them.
     `columns` maps fields to columns.
     """
 
@@ -128,6 +131,7 @@ class Pairing:
     columns: Mapping[str, str] = field(default_factory=dict)
     conversational: bool = False
     mix: bool = False
+    across_judges: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +139,8 @@ class Scoring:
     """Settings that determine the scores, apart from the judge. If `dimensions` is empty, all of the set are scored.
 
     `answers` names a mode, see `scoring.modes`.
-    `anchors` is the number of anchors of a shared set that score. `any_judge` keeps a judge that fails.
+    `anchors` is the number of anchors of a shared set that score. `any_judge` keeps a judge that fails. `text_of` says
+    what of an output is judged: its answer behind marked thoughts, or the whole.
     """
 
     ladders: str | Path | LadderSet = ""
@@ -149,6 +154,7 @@ class Scoring:
     prompts: Path | None = None
     anchors: int | None = None
     any_judge: bool = False
+    text_of: Literal["answer", "whole"] = "answer"
 
     def __post_init__(self) -> None:
         check_least_mass(self.least_mass)
@@ -171,8 +177,8 @@ class ScoreSpec:
     `judge` is the name of a backend, an open one or a function. Judgments of the files `judgments_from` stand in its
     place. `columns` names the column of a field, and `context_id` is that of every row. `judgments` is the file that
     stores the judgments, None for none. `config` is written beside the output, with the signature of the scores. With
-    `is_part`, the table is one file of many: the judge has been checked, no row needs a ladder, and the judge's ratings
-    of the rungs are `rung_judgments`.
+    `is_part`, the table is one file of many: no row needs a ladder, `judge_check` is the check of the judge, and its
+    ratings of the rungs are `rung_judgments`.
     """
 
     asked: Scoring
@@ -185,6 +191,7 @@ class ScoreSpec:
     judgments: Path | None = None
     config: RunConfig | None = None
     is_part: bool = False
+    judge_check: Sequence[JudgeCheck] = ()
     rung_judgments: Sequence[Judgment] = ()
 
 
@@ -247,7 +254,7 @@ def check_least_mass(least_mass: float) -> None:
     """Check the least label mass that is trusted, before a judge is opened."""
     if not 0 <= least_mass <= 1:
         raise UsageError(
-            f"{option('least-mass')}={least_mass:g}: must be a probability from 0 to 1"
+            f"{option('least-mass')}={least_mass:g}: must be a probability from 0 to 1{meant_share(least_mass)}"
         )
 
 

@@ -17,7 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = [
     {"errors", "version"},
     {"typed"},
-    {"arrays", "records", "parsing"},
+    {"arrays", "records", "parsing", "signatures", "thoughts"},
     {"registry", "files", "events"},
     {"prompts", "loaders", "statistics", "engine"},
     {"backends", "options"},

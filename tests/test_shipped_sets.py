@@ -307,6 +307,26 @@ def test_a_set_of_a_benchmark_has_its_digests_and_not_its_texts(name):
     assert {context_id for context_id, _ in opened.ladders} <= whole.contexts.keys()
 
 
+@pytest.mark.parametrize("name", published_names())
+def test_the_card_says_on_how_many_ladders_length_alone_is_right(name):
+    counts = []
+    opened = load_ladders(name)
+    for dimension in opened.dimensions:
+        ends = [
+            (len(ladder.rungs[0].text), len(ladder.rungs[-1].text))
+            for ladder in opened.ladders.values()
+            if ladder.dimension == dimension.name
+        ]
+        right = max(sum(worst < best for worst, best in ends), sum(worst > best for worst, best in ends))  # fmt: skip
+        counts.append(f"{dimension.name} {right} of {len(ends)}")
+    folder = find_folder(name)
+    if name.startswith("demo/"):
+        folder, counts[-1] = folder.parent, f"{counts[-1]} (`{name}`)"
+    card = " ".join((folder / "README.md").read_text("utf-8").split())
+    rule = "A rule of length alone (characters) tells the best rung from the worst on: "
+    assert ", ".join(counts) in card.partition(rule)[2].partition(". ")[0]
+
+
 @pytest.mark.parametrize("name", OF_BENCHMARKS)
 def test_the_card_of_a_benchmark_set_has_words_by_level_for_each_criterion(name):
     card = (find_folder(name) / "README.md").read_text("utf-8")

@@ -189,7 +189,7 @@ def test_each_argument_of_a_wrong_type_is_refused_by_its_name(public, tmp_path, 
         (
             "Scorer.score",
             {"texts": iter(["a"])},
-            "texts must be a list of texts, found an object of type list_iterator",
+            "texts must be a list of texts or lists, found an object of type list_iterator",
         ),
         (
             "Scorer.score",

@@ -12,12 +12,14 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from refladder.backends.attempts import ANNOUNCED, is_refused
 from refladder.errors import DataError
 from refladder.parsing import parse_json
 from refladder.records import LARGEST_SUM, LabelReading
+from refladder.thoughts import LONGEST, answer_part, without_thoughts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.records import Exactness
 
@@ -35,6 +37,7 @@ PREFIXES = "template", "none"
 NO_LABEL = "no label in the answer"
 SEVERAL = "several labels in the answer"
 NEGATED = "a negated label in the answer"
+REFUSED = "a refusal in the answer"
 CUT_BEFORE = "cut before a label"
 CUT_IN = "cut within a label"
 EMPTY = "empty answer"
@@ -43,11 +46,6 @@ NO_CHOICE = "empty choice"
 UNPARSED = "unparsed"
 
 # No pattern here may take the square of the length of an answer: possessive quantifiers ("*+") never give back.
-_OPENED = re.compile(r"<(think|thinking|thought|reasoning)>", re.IGNORECASE)
-_CLOSED = re.compile(r"^.*</(think|thinking|thought|reasoning)>", re.DOTALL | re.IGNORECASE)
-_CHANNEL = re.compile(
-    r"<\|channel\|>final<\|message\|>(.*?)(?:<\|return\|>|<\|end\|>|$)", re.DOTALL
-)
 _FENCE = re.compile(r"```\w*+\s*+")
 _OPENING = "\"'`([{<*_“‘«"  # noqa: RUF001  a label follows them without a space
 _MARKS = " \t\r\n\"'`*_#([{<“”‘’«»"  # noqa: RUF001  characters before an answer's first word
@@ -66,6 +64,11 @@ _DENIAL = re.compile(
 _NEGATIVE = re.compile(r"no|never|neither|n['\u2019]t", re.IGNORECASE)
 # Characters around a label that another one follows: "**Better** / Worse", "Better, or Similar".
 _BETWEEN = r"[\s\"'`*_()\[\]]*+"
+# What parts an answer into pieces, and what may be around a label that is one of them; not "4/5" nor "1 - 5".
+_PIECES = re.compile(
+    r"[\n;:!?()|&+]|[.,](?!\d)|(?<!\d)/(?!\d)|(?<!\d)\s[-–—]+\s(?!\d)|\b(?:and|or)\b|->|→"  # noqa: RUF001
+)
+_AROUND = " \t\r\"'`*_#.,<>[]{}“”‘’«»-•"  # noqa: RUF001
 # What may follow a label that is a number: "4", "4.", "4/5", "4 out of 5", "4 because"; not "4.5", "4-5", "4 errors".
 _AFTER_NUMBER = re.compile(
     r"[ \t]*+(?:$|[\r\n)\]}\"'`*_;:(]|(?:/|(?:out\s+)?of\s)\s*(?P<highest>\d+)"
@@ -210,59 +213,21 @@ def reading_from_verdicts(
     )
 
 
-def without_thoughts(text: str) -> str:
-    """Return a text without its thinking blocks, closed or not."""
-    final = _CHANNEL.search(text)
-    if final is not None:
-        return final.group(1)
-    text = _without_blocks(text)
-    # If the chat template opened the block, only its end is in the answer.
-    closed = _CLOSED.match(text)
-    if closed is not None:
-        text = text[closed.end() :]
-    opened = _OPENED.search(text)
-    if opened is not None:
-        text = text[: opened.start()]
-    return text.strip()
-
-
-def _without_blocks(text: str) -> str:
-    """Return a text without its closed thinking blocks."""
-    kept = []
-    end = 0
-    unclosed = set()
-    for opened in _OPENED.finditer(text):
-        name = opened[1].lower()
-        if opened.start() < end or name in unclosed:
-            continue
-        closed = re.compile(f"</{name}>", re.IGNORECASE).search(text, opened.end())
-        if closed is None:
-            # No later block of this name is closed either.
-            unclosed.add(name)
-            continue
-        kept.append(text[end : opened.start()])
-        end = closed.end()
-    return "".join([*kept, text[end:]])
-
-
-def has_thoughts(text: str) -> bool:
-    """Return whether a text has a thinking block, closed or not."""
-    return _OPENED.search(text) is not None or _CLOSED.search(text) is not None
-
-
 def label_in(text: str, labels: Sequence[str], *, ended: bool = True) -> int | str:
     """Return the number of the label that an answer names, or why it names none.
 
     An answer names a label if it begins with it, is JSON that holds it, or names it and no other label. The last word
     is enough where labels differ in that word alone ("A" of "Summary A") and nothing but punctuation follows. A number,
     or one letter of a scale with "a" and "I", must begin the answer or follow a word such as "score". A negated label
-    is not named, nor one of a choice that the answer leaves open ("Better or Similar"), nor, unless `ended`, a number or a
-    short name at the very end: "1" may have become "10".
+    is not named, nor one of several that the answer gives ("Better or Similar", or "Better" and later "Final answer:
+    Worse"), nor, unless `ended`, a number or a short name at the very end: "1" may have become "10".
     """
-    complete = ended or text != text.rstrip()
-    verdict = _label_in(
-        without_thoughts(text).strip(), [label.casefold() for label in labels], complete=complete
-    )
+    said = without_thoughts(text)
+    is_long = len(said) > LONGEST
+    ended = ended and not is_long
+    complete = ended or (text != text.rstrip() and not is_long)
+    answer = answer_part(said[:LONGEST], ended=ended)
+    verdict = _label_in(answer, [label.casefold() for label in labels], complete=complete)
     return CUT_BEFORE if verdict == NO_LABEL and not ended else verdict
 
 
@@ -278,7 +243,27 @@ def _label_in(answer: str, names: Sequence[str], *, complete: bool) -> int | str
     verdict = _at_start(start, names, complete=complete)
     if verdict is None and (lead := _LEAD.match(start)):
         verdict = _at_start(start[lead.end() :].lstrip(_MARKS), names, complete=complete)
-    return _anywhere(answer, names, complete=complete) if verdict is None else verdict
+    if verdict is None:
+        verdict = _anywhere(answer, names, complete=complete)
+    elif isinstance(verdict, int):
+        verdict = _only(verdict, answer, names, complete=complete)
+    return REFUSED if isinstance(verdict, int) and is_refused(answer) else verdict
+
+
+def _only(number: int, answer: str, names: Sequence[str], *, complete: bool) -> int | str:
+    """Return the label that begins an answer, unless another one is alone in a line or comes after a change of mind."""
+    both = list(zip(names, _short_names(names) or names, strict=True))
+    others = {name for place, spelled in enumerate(both) if place != number for name in spelled}
+    if any(piece.strip(_AROUND) in others for piece in _PIECES.split(answer.casefold())):
+        return SEVERAL
+    first = re.compile(_any_of([*itertools.chain(*both)]), re.IGNORECASE).search(answer)
+    changed = ANNOUNCED.search(answer, first.end() if first else 0)
+    if changed is None:
+        return number
+    if not complete:
+        return CUT_BEFORE
+    later = re.compile(_any_of(others), re.IGNORECASE).search(answer, changed.start())
+    return number if later is None else SEVERAL
 
 
 def _at_start(text: str, names: Sequence[str], *, complete: bool) -> int | str | None:
@@ -322,7 +307,8 @@ def _leaves_open(text: str, match: re.Match[str], names: Sequence[str]) -> bool:
     choice = (
         rf"{_BETWEEN}{listed},?\s*(?:[/|]|or\b){_BETWEEN}(?:\w++\s++){{0,3}}{_BETWEEN}(?:{other})"
     )
-    return re.compile(choice, re.IGNORECASE).match(text, match.end()) is not None
+    both = rf"{_BETWEEN}(?:[&+]|and\b){_BETWEEN}(?:{other})"
+    return re.compile(f"{choice}|{both}", re.IGNORECASE).match(text, match.end()) is not None
 
 
 def _anywhere(text: str, names: Sequence[str], *, complete: bool) -> int | str:
@@ -357,7 +343,7 @@ def _ends_grade(text: str, position: int, names: Sequence[str]) -> bool:
     return match is not None and match["highest"] in {None, max(names, key=int)}
 
 
-def _any_of(names: Sequence[str]) -> str:
+def _any_of(names: Iterable[str]) -> str:
     """Return a pattern for any of these names as whole words; the longest first."""
     return (
         r"(?<!\w)(?:" + "|".join(map(re.escape, sorted(names, key=len, reverse=True))) + r")(?!\w)"

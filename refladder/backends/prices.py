@@ -45,24 +45,38 @@ def read_prices(path: Path) -> dict[str, dict[str, float]]:
     """Read a price table in TOML: for each model a table with input and output (USD a million tokens)."""
     tables = parse_toml(read_bytes(path), str(path), "the price table is not TOML")
     for model, table in tables.items():
-        _check_price(f"{path}: [{model}]", table)
+        _check_price(path, model, table)
     return tables
 
 
-def _check_price(where: str, table: object) -> None:
+def _dotted(name: str, table: Mapping[str, object]) -> str:
+    """Return the name that was meant: TOML makes a table in a table of each dot."""
+    for key, inner in table.items():
+        if isinstance(inner, dict):
+            return _dotted(f"{name}.{key}", inner)
+    return name
+
+
+def _check_price(path: Path, model: str, table: object) -> None:
+    where = f"{path}: [{model}]"
     if not isinstance(table, dict):
         raise DataError(f"{where} must be a table with input and output, found {table!r}")
-    for key in table:
+    for key, value in table.items():
+        if isinstance(value, dict):
+            named = _dotted(f"{model}.{key}", value)
+            raise DataError(
+                f'{where} holds another table, {key!r}; a name with a dot needs quotes: ["{named}"]'
+            )
         if key not in _PRICE_KEYS:
             hint = did_you_mean(key, _PRICE_KEYS)
             raise DataError(
                 f"{where} has unknown key {key!r}{hint} Known: {', '.join(_PRICE_KEYS)}"
             )
     for key in ("input", "output"):
-        value: Any = table.get(key)
-        if type(value) not in {int, float} or not 0 <= value < math.inf:
+        price: Any = table.get(key)
+        if type(price) not in {int, float} or not 0 <= price < math.inf:
             raise DataError(
-                f"{where} {key} must be USD for a million tokens, 0 or more, found {value!r}"
+                f"{where} {key} must be USD for a million tokens, 0 or more, found {price!r}"
             )
 
 

@@ -90,6 +90,8 @@ class Backend(ABC):
     shares_contexts: bool = False
     # Whether this is a reward model: it reads prompts of role reward, one for each text, and compares none.
     rewards: bool = False
+    # Whether the model cannot change behind its name: its weights are on this machine.
+    is_fixed: bool = False
     # Whether answers are stored, so that a repeated prompt is not asked again.
     stores_answers: bool = False
     # Price of its tokens; None if unknown. Only a metered backend knows it.
@@ -97,6 +99,11 @@ class Backend(ABC):
     # Recorded judgments that answer comparisons by their ids, instead of prompts; None for a model. A reading holds the
     # log-probabilities of win, loss and, for a comparison with a rung, tie.
     recorded: Mapping[Comparison, LabelReading] | None = None
+
+    @property
+    def stored_as(self) -> str:
+        """Return the key under which answers of this backend are stored: the fingerprint, perhaps with an address."""
+        return self.fingerprint
 
     # What a backend must have.
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     ),
     "plan",
     "rate",
+    "across_judges",
     "column",
     "given",
     "escape_formulas",
@@ -136,6 +137,7 @@ def calibrate(
     recall: float | None = None,
     sure: float = 0.9,
     strict: bool = False,
+    across_judges: bool = False,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
 ) -> Calibration:
@@ -157,6 +159,8 @@ def calibrate(
         sure: probability of the promise, between 0 and 1.
         strict: promise `precision` also where a rare kind of context, which the labels may not have, misleads the judge
             as a whole. It keeps fewer rows, and needs 24 contexts for a precision of 0.9. For contexts as `unit` only.
+        across_judges: allow grades of ratings by several judges, if ladders, scoring anchors and criterion are the
+            same; the labels are of rows of one judge.
         columns: field (such as output, whose surface is the baseline) to the name of its column.
         out: file for the cut-off, for `refladder filter --threshold`. It counts the looks: a run with other labels or
             another promise has less of 1 - `sure` than the first.
@@ -195,6 +199,7 @@ def plan_labels(
     good: str | None = None,
     labels: Any = None,
     unit: Literal["row", "context"] | None = None,
+    across_judges: bool = False,
     columns: Mapping[str, str] | None = None,
     out: str | Path | None = None,
 ) -> LabelPlan:
@@ -209,6 +214,8 @@ def plan_labels(
         good: with `label`, which labels are good, such as `">=4"` or `"=yes"`.
         labels: tables of the labels so far, as for `calibrate`.
         unit: what is drawn at random to be labelled, as for `calibrate`.
+        across_judges: allow grades of ratings by several judges, if ladders, scoring anchors and criterion are the
+            same; the labels are of rows of one judge.
         columns: field to the name of its column.
         out: file for the rows to label, in the order of labelling, without their scores. Fill its column of labels, and
             keep the others: `calibrate` finds in them the rows from which the sample was drawn.
@@ -239,6 +246,7 @@ def estimate_precision(
     good: str,
     labels: Any = None,
     unit: Literal["row", "context"] | None = None,
+    across_judges: bool = False,
     columns: Mapping[str, str] | None = None,
 ) -> KeptRate:
     """Estimate the share of good rows among those that a threshold keeps, as `refladder calibrate --rate`.
@@ -252,6 +260,8 @@ def estimate_precision(
         good: which labels are good, such as `">=4"` or `"=yes"`.
         labels: tables of labels, as for `calibrate`.
         unit: what was drawn at random to be labelled; None is that of the threshold.
+        across_judges: allow grades of ratings by several judges, if ladders, scoring anchors and criterion are the
+            same; the labels are of rows of one judge.
         columns: field to the name of its column.
 
     Returns:

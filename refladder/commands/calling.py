@@ -106,7 +106,8 @@ class Call(ExitStack):
 
 def are_paths(tables: Any) -> bool:
     """Return whether tables are a list of paths, not the rows of one."""
-    listed = isinstance(tables, Sequence) and bool(tables)
+    # A path is a sequence of texts too.
+    listed = isinstance(tables, Sequence) and not isinstance(tables, str) and bool(tables)
     return listed and all(isinstance(path, str | Path) for path in tables)
 
 

@@ -9,6 +9,7 @@ from refladder.commands.calling import Call, are_paths
 from refladder.commands.options import subcommand
 from refladder.errors import ExitCode
 from refladder.options import like
+from refladder.report.log import Log
 from refladder.settings import Comparing, chosen
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         writes="",
     ),
     "mix",
+    "across_judges",
     like("seed", help="Seed of the permutations and resamples."),
     like("form", type=("text", "markdown", "latex", "csv")),
     "as_json",
@@ -49,7 +51,7 @@ def command(*, source: tuple[str, ...], asked: Comparing, form: str, as_json: bo
     from refladder.jobs.compare import run
     from refladder.report.rendering import csv_text, latex, markdown
 
-    found = run(source, asked)
+    found = run(source, asked, console.Console())
     # The only names are those of the user's systems.
     if as_json:
         console.say_json(found.summary())
@@ -60,9 +62,10 @@ def command(*, source: tuple[str, ...], asked: Comparing, form: str, as_json: bo
     else:
         written = {"latex": latex, "markdown": markdown}[form](found.tables())
         console.say(written, nl=False, hide=False)
-    if found.reason is not None:
-        console.say(found.reason, err=True, hide=False)
-    return ExitCode.of(complete=found.reason is None)
+    gate = found.gate
+    for line in () if gate is None else gate.lines():
+        console.say(line, err=True, hide=False)
+    return ExitCode.of(complete=gate is None or not gate.worse)
 
 
 @command.call
@@ -75,19 +78,23 @@ def compare(
     fail_if_worse: str | None = None,
     unscored: str = "worst",
     mix: bool = False,
+    across_judges: bool = False,
     seed: int = 0,
 ) -> dict[str, Any]:
     """Compare systems by their scores on the same contexts, as `refladder compare`.
 
     Args:
         table: scored rows of all systems, as for `score`; or paths, one for each system.
-        by: column with the scores; None for `overall_score`, or the only column NAME_score.
+        by: column with the scores; None for `overall_score` or the only column NAME_score, and of ratings with grades
+            for `overall_grade` or NAME_grade.
         systems: names of the systems, in order; empty for all.
         columns: field (system, context_id, context) to the name of its column.
-        fail_if_worse: the system of the gate: `gate` says whether it is worse than another one.
+        fail_if_worse: the candidate that is tested: `gate` says whether it is worse than another system.
         unscored: rows without a score in `fail_if_worse`: `worst` counts them as the low end of the scale, `skip` leaves
             them out.
         mix: allow scores with different signatures, which can be on different scales.
+        across_judges: allow grades of ratings by several judges, if ladders, scoring anchors and criterion are the
+            same.
         seed: of the permutations and resamples.
 
     Returns:
@@ -95,7 +102,8 @@ def compare(
         `difference` of the means over the contexts of both, `low` and `high` of its 95 % interval, `p` of the paired
         permutation test, `p_holm`, `win_rate`, `contexts`, and `worst_case`: the difference if rows without a score
         count as the low end of the scale, with `unscored_first` and `unscored_second` of them) and `gate` (`system`,
-        `worse`, also where it cannot be compared, and the `reason`). What has no value is None.
+        `worse`, also where it cannot be compared, the `reason`, the systems `compared` with it, and those of them that
+        are `beaten`: significantly worse than it). What has no value is None.
 
     Raises:
         UsageError: fewer than two systems, or the score column is not clear.
@@ -109,5 +117,6 @@ def compare(
     if paths:
         table = paths[0]
     with Call(compare, locals()) as call:
-        found = run(paths or [call.source()], chosen(Comparing, call.given))
-        return ShownDict(found.summary(), found.tables())
+        found = run(paths or [call.source()], chosen(Comparing, call.given), Log())
+        verdict = () if found.gate is None else found.gate.lines()
+        return ShownDict(found.summary(), found.tables(), verdict)

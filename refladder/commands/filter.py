@@ -16,7 +16,7 @@ from refladder.report.log import LOG, Log, log_lines
 from refladder.settings import Filtering, Tables, chosen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
     from refladder.files.tables import Collected
@@ -37,9 +37,9 @@ KEEP, DROP = "keep", "drop"
     "per",
     like(
         "by",
-        help="Column that --top and --best sort by. Ties are broken by row order. Default for "
-        "--best: the weighted score of all dimensions (overall_score), or the only column "
-        "NAME_score. With a --link of one column, the column that it maps.",
+        help="Column that --top and --best sort by. Ties are broken by row order. Default: overall_score, or the only "
+        "column NAME_score; of ratings with grades, overall_grade or NAME_grade. With a --link of one column, the column "
+        "that it maps.",
     ),
     "threshold",
     "link",
@@ -48,6 +48,7 @@ KEEP, DROP = "keep", "drop"
     "rejected",
     "unscored",
     "mix",
+    "across_judges",
     "given",
     "out_format",
     "escape_formulas",
@@ -60,8 +61,8 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> ExitCode:
 
     --best 2 --per context_id keeps the two best rows of each context.
 
-    Scores with different signatures (ladders, judge, prompts, rule) are on different scales. Mixing them is an error
-    without --mix.
+    Scores of other ladders, judges, prompts or rules are on different scales. Mixing them is an error without --mix, or,
+    for grades of ratings by several judges, --across-judges.
 
     Examples:
         refladder filter scored.jsonl --min overall_score=3 --out good.jsonl
@@ -97,6 +98,7 @@ def filter(  # noqa: A001  the name of the command
     rejected: str | Path | None = None,
     unscored: str | Path = DROP,
     mix: bool = False,
+    across_judges: bool = False,
     columns: Mapping[str, str] | None = None,
 ) -> Table:
     """Select the rows that meet every threshold, as `refladder filter`. Rows and their order stay unchanged.
@@ -108,8 +110,9 @@ def filter(  # noqa: A001  the name of the command
         top: share (0 to 1) of the rows that meet every threshold to keep, best first by the column `by`.
         best: number of rows that meet every threshold to keep in each group, best first.
         per: column whose values are the groups of `best`, such as `context_id`.
-        by: column that `top` and `best` sort by; None for `overall_score` or the only NAME_score, with `best`. With a
-            `link` of one column, the column that it maps; None for the one that the link was made from.
+        by: column that `top` and `best` sort by; None for `overall_score` or the only NAME_score, and of ratings with
+            grades for `overall_grade` or NAME_grade. With a `link` of one column, the column that it maps; None for
+            the one that the link was made from.
         threshold: a threshold from `calibrate`, or its file. It cannot be combined with other conditions.
         link: a link from `link`, or its file: compare scores on the scale that it maps to, and add COLUMN_linked for each
             column that it maps.
@@ -117,6 +120,8 @@ def filter(  # noqa: A001  the name of the command
         rejected: file for the rows that do not pass, likewise.
         unscored: rows without a number in a column: `drop`, `keep`, or, where `table` is a path, a file for them.
         mix: allow scores with different signatures, which can be on different scales.
+        across_judges: allow grades of ratings by several judges, if ladders, scoring anchors and criterion are the
+            same.
         columns: field (such as context_id) to the name of its column, for `per`; None for those that `score` used.
 
     Returns:
@@ -134,7 +139,7 @@ def filter(  # noqa: A001  the name of the command
         asked = chosen(Filtering, call.given)
         needed = None
         if call.frame is not None:
-            asked = _in_memory(asked, out, call.frame.names)
+            asked = _in_memory(asked, out, call.source({"signature"}))
             # A link names columns itself.
             needed = None if asked.link is not None else condition_of(asked).needed
         tables = Tables(source=call.source(needed), out=call.out(out))
@@ -149,18 +154,20 @@ def filter(  # noqa: A001  the name of the command
         return cast("Table", kept)
 
 
-def _in_memory(asked: Filtering, out: object, names: Sequence[str]) -> Filtering:
-    """Return the settings for a table in memory: nothing is written, and the column of `best` is known."""
+def _in_memory(asked: Filtering, out: object, source: str) -> Filtering:
+    """Return the settings for a table in memory: nothing is written, and the column to sort by is known."""
+    from refladder.files.tables import read_rows
     from refladder.jobs.filter import condition_of
-    from refladder.loaders.scored_tables import score_column
+    from refladder.loaders.scored_tables import ranked_by
 
     if out is not None or asked.rejected is not None or asked.unscored not in (KEEP, DROP):
         raise UsageError(
             "out, rejected and a file for unscored rows are for a table in a file; give its path"
         )
     condition = condition_of(asked)
-    if condition.best is not None and condition.by is None:
-        return replace(asked, by=score_column("the table", names))
+    selects = condition.best is not None or condition.top is not None
+    if selects and condition.by is None:
+        return replace(asked, by=ranked_by([(source, read_rows(source))]))
     return asked
 
 

@@ -54,8 +54,6 @@ _SENTENCES = {
     "--limit": "Every row is used; for a trial, cut the table first.",
 }
 _MISSING = {
-    "--ladders": "--ladders general/reply-2 serves replies to any prompt; `refladder list ladders` lists the sets, and "
-    "`refladder build` makes one.",
     "--margin": "Give the least difference of the scores of a pair, such as --margin 0.5.",
 }
 

@@ -80,6 +80,8 @@ def parameter(option: Option, **more: Any) -> FromTable:
         settings["multiple"] = option.multiple
         if option.type is bool:
             settings["is_flag"] = True
+        if option.bare is not None:
+            settings |= {"is_flag": False, "flag_value": option.bare}
         names = filter(None, (option.name, option.flag, option.alias))
         made = _Option([*names], help=option.help, **settings)
     made.declared = option

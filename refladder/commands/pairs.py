@@ -10,7 +10,7 @@ from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
 from refladder.errors import ExitCode
-from refladder.files.tables import STANDARD
+from refladder.files.tables import STANDARD, read_rows
 from refladder.options import like
 from refladder.report.log import Log, log_lines
 from refladder.settings import Pairing, Tables, chosen
@@ -38,6 +38,7 @@ Table = TypeVar("Table")
     "conversational",
     like("out", help="Output file for the pairs; - is standard output."),
     "mix",
+    "across_judges",
     "given",
     "out_format",
     "escape_formulas",
@@ -51,7 +52,7 @@ def command(*, asked: Pairing, tables: Tables, as_json: bool) -> ExitCode:
     Each row has prompt (the text of the context), chosen and rejected, the format of preference training with TRL. The
     ids, both scores and their signature follow.
 
-    Scores with different signatures are on different scales. Mixing them is an error without --mix.
+    Scores on different scales are an error without --mix, or, for grades of ratings by several judges, --across-judges.
 
     Examples:
         refladder pairs scored.jsonl --margin 1 --ladders my-ladders --out pairs.jsonl
@@ -81,6 +82,7 @@ def pairs(
     conversational: bool = False,
     out: str | Path | None = None,
     mix: bool = False,
+    across_judges: bool = False,
 ) -> Table:
     """Pair better and worse outputs of the same context in scored rows, as `refladder pairs`.
 
@@ -91,12 +93,15 @@ def pairs(
         table: scored rows, as for `score`.
         margin: minimum difference of the two scores, in units of the score column; equal scores are never a pair.
         per_context: maximum number of pairs per context, those with the largest differences; None for all.
-        by: column with the scores; None for `overall_score`, or the only column NAME_score.
+        by: column with the scores; None for `overall_score` or the only column NAME_score, and of ratings with grades
+            for `overall_grade` or NAME_grade.
         ladders: ladder set with the texts of the contexts, for rows without a column `context`.
         columns: field (context_id, context, background, output, output_id) to the name of its column.
         conversational: write prompt, chosen and rejected as lists of one chat message.
         out: file for the pairs, required where `table` is a path.
         mix: allow scores with different signatures, which can be on different scales.
+        across_judges: allow grades of ratings by several judges, if ladders, scoring anchors and criterion are the
+            same.
 
     Returns:
         A table of the same kind with a row for each pair; for a path, the path of `out`. The logger `refladder` counts
@@ -109,13 +114,14 @@ def pairs(
     """
     from refladder.jobs.preference_pairs import NUMBERS, TEXTS, pair_lines, run
     from refladder.loaders.input_rows import text_columns
-    from refladder.loaders.scored_tables import score_column
+    from refladder.loaders.scored_tables import ranked_by
 
     with Call(pairs, locals()) as call:
         asked = chosen(Pairing, call.given)
         needed = None
         if call.frame is not None:
-            by = by or score_column("the table", call.frame.names)
+            source = call.source({"signature"})
+            by = by or ranked_by([(source, read_rows(source))])
             asked = replace(asked, by=by)
             needed = {*text_columns(asked.columns), by, "signature"}
         tables = Tables(source=call.source(needed), out=call.out(out))

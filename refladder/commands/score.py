@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import asdict, replace
 from functools import partial
 from typing import (
@@ -31,11 +32,11 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
-from refladder.errors import ExitCode, UsageError
+from refladder.errors import ExitCode, UsageError, option
 from refladder.events import Silent
 from refladder.files.frames import added_values
 from refladder.files.ladder_sets import as_ladder_set
-from refladder.files.tables import STANDARD, read_once
+from refladder.files.tables import STANDARD, read_once, read_rows
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
 from refladder.settings import LEAST_MASS, Tables
@@ -85,6 +86,7 @@ Table = TypeVar("Table")
     "anchors",
     "judgments",
     "any_judge",
+    "text_of",
     *OF_COST,
     "prompts",
     "workers",
@@ -138,10 +140,7 @@ def command(
     if given["judge"].startswith(PREFIX):
         return _score_with_student(spec, each_file, events)
     if not spec.asked.ladders:
-        raise click.MissingParameter(
-            ctx=click.get_current_context(),
-            param=next(each for each in command.params if each.name == "ladders"),
-        )
+        raise UsageError(_without_ladders(spec))
     session = spending.Spending(money)
     if text:
         return _score_texts(spec, session, text, events)
@@ -149,6 +148,27 @@ def command(
         spec = replace(spec, judgments=given["judgments"])
         return score_with_judge(spec, session, each_file, events)
     return _score_table(spec, session, events)
+
+
+def _without_ladders(spec: ScoreSpec) -> str:
+    """Say that the ladder set is missing, and which shipped sets fit the columns of the table."""
+    from refladder.jobs.inventory import sets_for
+
+    fields = None
+    source = spec.tables.source
+    if not read_once(source):
+        with closing(read_rows(source, spec.tables.given)) as rows:
+            columns = rows.columns() or []
+        named = {
+            field: spec.columns.get(field, field) for field in ("output", "context", "background")
+        }
+        if named.pop("output") in columns:
+            fields = [field for field, column in named.items() if column in columns]
+    fitting = sets_for(fields) or sets_for(None)
+    return (
+        f"name the ladder set with {option('ladders')}. Shipped sets{' for such a table' * (fields is not None)}: "
+        f"{fitting}. `refladder list ladders` lists all sets, and `refladder build` generates one for prompts that recur"
+    )
 
 
 def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Console) -> ExitCode:
@@ -277,6 +297,7 @@ def score(
     prompts: str | Path | None = None,
     anchors: int | None = None,
     any_judge: bool = False,
+    text_of: Literal["answer", "whole"] = "answer",
     judgments_from: str | Path | Sequence[str | Path] | None = None,
     out: str | Path | None = None,
     judgments: str | Path | None = None,
@@ -286,7 +307,7 @@ def score(
     """Add score columns to every row of a table, as `refladder score`.
 
     A row needs an output, and except for a shared set the id or the text of its context, in the columns `output`,
-    `context_id` and `context`.
+    `context_id` and `context`. A column may hold a chat: `columns={"context": "messages", "output": "messages"}`.
     Each dimension adds five columns: NAME_score, NAME_grade, NAME_spread, NAME_mass and NAME_note. A score that is
     missing is null, and its note says why; a warning of the logger `refladder` counts them.
 
@@ -316,6 +337,8 @@ def score(
         anchors: with a shared set, the number of its anchors that score; None for those that it names.
         any_judge: score also with a judge that does not distinguish the best rung of ladders from the worst. Before the first
             row, it compares them on up to 16 ladders of each dimension, once for a named judge and a set.
+        text_of: what of an output is judged: its `answer`, which is what follows the marked thoughts that it begins with, or
+            the `whole` text.
         judgments_from: table of judgments that another program made, or a judgments file, instead of a judge; several
             count as one. No model is asked; a comparison that is not in it is unparsed.
         out: file for the scored rows, required where `table` is a path. An interrupted call continues from
@@ -354,9 +377,7 @@ def score(
             report = first_pass.run(spec, student, as_ladder_set(ladders), Log())
             return _returned(call, table, files, report, first_pass.estimate_columns(student))
         if ladders is None:
-            raise UsageError(
-                f"give the ladder set: ladders=SET; only judge='{first_pass.PREFIX}FOLDER' needs none"
-            )
+            raise UsageError(_without_ladders(spec))
         prepared, session = prepare(spec, Log()), call.session()
         if dry_run:
             session.only_estimates = True

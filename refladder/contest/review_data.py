@@ -7,7 +7,6 @@ have in the pool. Within a row, texts are numbered by a digest, so a number says
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,10 +34,10 @@ class Text(NamedTuple):
     note: str | None = None
 
     @property
-    def digest(self) -> bytes:
-        """Return a key that sorts the texts of a row independently of the order of systems."""
-        words = f"{self.text}\0{self.id}\0{self.system}"
-        return hashlib.blake2b(words.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    def place(self) -> tuple[int, bytes]:
+        """Return a key that sorts by row, and the texts of a row independently of the order of systems."""
+        words = f"{self.text}\0{self.id}\0{self.system}".encode("utf-8", "surrogatepass")
+        return self.row, hashlib.blake2b(words, digest_size=8).digest()
 
 
 class ReviewRow(NamedTuple):
@@ -54,8 +53,8 @@ class ReviewRow(NamedTuple):
 class ReviewData:
     """A run as the review page shows it: `pool` and `key` are JSON values, `texts` in the order of the pool.
 
-    `grades` and `pairs` are the files that hold its ratings. `numbers` are those of the texts by id, `criteria` the
-    numbers of criteria by name, and `scales` the criteria in that order.
+    `grades` and `pairs` are the files that hold its ratings. `numbers` are those of the texts by id, the first of equal
+    ones, `criteria` the numbers of criteria by name, and `scales` the criteria in that order.
     """
 
     pool: Mapping[str, object]
@@ -81,16 +80,22 @@ def review_data_of(
 ) -> ReviewData:
     """Number the texts of a run, and separate what may be seen before a rating from what may not.
 
+    Equal texts of a row may share an id. All are shown, and the first is rated for all.
     The caller adds to the key what needs the numbers of texts, such as `columns`.
     """
-    ordered = sorted(texts, key=lambda text: (text.row, text.digest))
+    ordered = sorted(texts, key=lambda text: text.place)
     shown = [text for text in ordered if text.text is not None]
-    numbers = {text.id: number for number, text in enumerate(shown)}
-    if len(numbers) < len(shown):
-        repeated = Counter(ids_of(shown)).most_common(1)[0][0]
-        raise DataError(
-            f"output id {repeated!r} appears twice, so its ratings would be mixed; make ids unique"
-        )
+    numbers: dict[str, int] = {}
+    copies = []
+    for number, text in enumerate(shown):
+        first = numbers.setdefault(text.id, number)
+        if first == number:
+            continue
+        copies.append(number)
+        if (shown[first].row, shown[first].text) != (text.row, text.text):
+            raise DataError(
+                f"output id {text.id!r} appears twice, so its ratings would be mixed; make ids unique"
+            )
     systems = sorted({text.system for text in texts})
     failed = [text for text in ordered if text.text is None]
     return ReviewData(
@@ -100,6 +105,7 @@ def review_data_of(
             "criteria": list(map(asdict, criteria)),
             "rows": [{"prompt": row.prompt} for row in rows],
             "texts": [[text.row, text.text] for text in shown],
+            "copies": copies,
         },
         key={
             **key,

@@ -22,7 +22,12 @@ from refladder.files.scored_folders import is_scored
 from refladder.files.tables import parse_number, read_rows, table_files
 from refladder.jobs.evaluation_results import RESULTS
 from refladder.loaders.input_rows import Mapped, items
-from refladder.loaders.scored_tables import OVERALL, mapped_columns
+from refladder.loaders.scored_tables import (
+    OVERALL,
+    OVERALL_GRADES,
+    grade_column,
+    mapped_columns,
+)
 from refladder.parsing import parse_json
 from refladder.records import LOSS, RUNG, TIE, WIN
 from refladder.report.standings import Trial
@@ -31,6 +36,7 @@ from refladder.scoring.columns import LOW_MASS, anchor_spread_column, column_nam
 from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import level_of
+from refladder.signatures import GRADE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -225,11 +231,11 @@ class _Scored(NamedTuple):
     name: str
 
 
-def _texts(path: Path, mapped: Mapped) -> tuple[dict[str, str | None], dict[str, _Scored], int]:
-    """Return the contexts of a table with their prompts, its texts by id, and the number of rows without a text."""
+def _texts(path: Path, mapped: Mapped) -> tuple[dict[str, str | None], list[_Scored], int]:
+    """Return the contexts of a table with their prompts, its texts as the page orders them, and the number of rows without."""
     contexts: dict[str, str | None] = {}
     row_numbers: dict[str, int] = {}
-    shown: dict[str, _Scored] = {}
+    shown: list[_Scored] = []
     missing = 0
     for number, item in enumerate(items(read_rows(str(path)), mapped, check_ids=True), start=1):
         if item.output is None:
@@ -241,7 +247,8 @@ def _texts(path: Path, mapped: Mapped) -> tuple[dict[str, str | None], dict[str,
         system = str(fields.get(mapped.columns.get("system", "system")) or "")
         has_id = mapped.id_in(item.row, "output_id", needed=False) is not None
         text = Text(row, system, name, item.output.text)
-        shown.setdefault(name, _Scored(text, fields, name if has_id else f"row {number}"))
+        shown.append(_Scored(text, fields, name if has_id else f"row {number}"))
+    shown.sort(key=lambda entry: entry.text.place)
     return contexts, shown, missing
 
 
@@ -255,6 +262,10 @@ def _scored(
     mapped = Mapped(columns=columns, context=record.context_id)
     contexts, shown, missing = _texts(path, mapped)
     warned = [f"{plural(missing, 'row')} without a text: not shown."] if missing else []
+    if copies := len(shown) - len({entry.text.id for entry in shown}):
+        warned.append(
+            f"{plural(copies, 'row')} with the text and context of an earlier row: shown, and rated with it."
+        )
     facts, doubts = check_lines(record.judge_check or [])
     warned += doubts
     warned += [f"{line}." for line in beyond_lines(record.above_top, record.below_bottom)]
@@ -271,7 +282,7 @@ def _scored(
         for context, prompt in contexts.items():
             if not prompt and context in ladders.contexts:
                 contexts[context] = ladders.contexts[context].text
-    first = next(iter(shown.values())).fields if shown else {}
+    first = shown[0].fields if shown else {}
     criteria = _criteria(run, first)
     if first and not criteria:
         raise DataError(
@@ -280,8 +291,8 @@ def _scored(
         )
     has_ids = columns.get("context_id", "context_id") in first
     data = review_data_of(
-        _review_rows(contexts, [] if has_ids else shown.values()),
-        [entry.text for entry in shown.values()],
+        _review_rows(contexts, [] if has_ids else shown),
+        [entry.text for entry in shown],
         criteria,
         {
             "kind": "score",
@@ -294,9 +305,9 @@ def _scored(
         grades=path.with_name(f"{path.name}.{GRADES}"),
         pairs=path.with_name(f"{path.name}.{PAIRS}"),
     )
-    data.key["names"] = [shown[text.id].name for text in data.texts]
+    data.key["names"] = [entry.name for entry in shown]
     data.key["without_text"] = missing
-    _add_scores(data, [shown[text.id].fields for text in data.texts], warned)
+    _add_scores(data, [entry.fields for entry in shown], warned)
     if run is not None:
         data.key["climbs"] = _climbs(data, read, run.rungs, run.anchors)
     if ladders is not None and run is not None:
@@ -411,10 +422,15 @@ def _add_scores(data: ReviewData, rows: Sequence[Mapping[str, object]], warned: 
         columns.append(_column(names.grade, number, numbers(names.grade)))
         masses.append(numbers(names.mass))
         notes.append([row.get(names.note) or None for row in rows])
-    for column in OVERALL:
+    for column in (*OVERALL, *OVERALL_GRADES):
         if len(data.criteria) > 1 and column in first and column not in added:
             added.add(column)
             columns.append(_column(column, None, numbers(column)))
+    if default := grade_column(list(map(str, first)), first.get("signature")):
+        # The page shows the first column of a criterion, and the first of all.
+        columns.sort(
+            key=lambda each: (each["name"] != default, not str(each["name"]).endswith(GRADE))
+        )
     low = sum(mass is not None and mass < LOW_MASS for mass in itertools.chain(*masses))
     if low:
         warned.append(f"{plural(low, 'score')} with low label mass in a judgment; see the notes.")
@@ -480,9 +496,9 @@ def _climbs(
     climbs: list[dict[int, list[float | None]]] = []
     for criterion in data.criteria:
         by_text = {}
-        for text, number in data.numbers.items():
-            if (criterion, text) in cells:
-                by_text[number] = list(map(_mean, cells[criterion, text]))
+        for number, shown in enumerate(data.texts):
+            if (criterion, shown.id) in cells:
+                by_text[number] = list(map(_mean, cells[criterion, shown.id]))
         climbs.append(by_text)
     return climbs
 

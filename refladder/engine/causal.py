@@ -1,8 +1,6 @@
-"""Log-probabilities of tokens from a causal model, by one of six strategies that return the same numbers.
+"""Log-probabilities of tokens from a causal model, by one of five strategies that return the same numbers.
 
 - `tree`: every distinct token of all prompts once; one cache used as a stack, and attention in parts (see `attention`).
-- `forest`: rows of many whole trees without a cache, for GPUs; a kernel skips the keys that no token of a block sees
-  (see `block_sparse`). A beginning that two rows share is run in both.
 - `masked`: one cache used as a stack, with the model's own attention and a mask that shows a token its ancestors.
 - `copied`: every distinct token once; the cache is copied where prompts branch. For caches that cannot be cropped.
 - `batches`: every prompt whole, in right-padded batches.
@@ -21,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.engine import attention, block_sparse
+from refladder.engine import attention
 from refladder.engine.batches import by_length, cache_name, padded
-from refladder.engine.memory import halve_until_it_fits, is_out_of_memory, tokens_that_fit
+from refladder.engine.memory import halve_until_it_fits, tokens_that_fit
 from refladder.engine.trie import (
     Node,
     NodeRead,
@@ -33,7 +31,6 @@ from refladder.engine.trie import (
     Segment,
     build_trie,
     plan,
-    whole_rows,
 )
 
 if TYPE_CHECKING:
@@ -46,7 +43,6 @@ log = logging.getLogger(__name__)
 # Fastest first, with their names in messages.
 STRATEGIES = {
     "tree": "Prefix-tree inference",
-    "forest": "Prefix-tree inference in whole rows",
     "masked": "Prefix-tree inference with masks",
     "copied": "Prefix-tree inference with copied caches",
     "batches": "Batched inference",
@@ -58,8 +54,6 @@ FALLING_BACK = "%s: %s %s. Falling back to a slower strategy."
 _FORWARD_TOKENS = 8192
 _LEAST_TOKENS = 16
 _BATCH_ROWS = 16
-# A row repeats the beginning of one sequence at most: less than a third of its work, if it holds four of the longest.
-_SEQUENCES_OF_A_ROW = 4
 # Positions whose logits are converted to float32 together: more would not stay in a cache.
 _LOGIT_ROWS = 16
 
@@ -103,7 +97,7 @@ class Causal:
         from transformers import __version__ as version
 
         counted = version.startswith("4.") and "mrope" in self._rotation
-        chunked = self.strategy in {"tree", "forest", "masked"}
+        chunked = self.strategy in {"tree", "masked"}
         return chunked and not counted and not self._rotation_depends_on_length
 
     @property
@@ -123,7 +117,7 @@ class Causal:
         from transformers.cache_utils import DynamicCache
 
         if self._cache_name not in self._arguments:
-            return _ORDER[4:]
+            return _ORDER[3:]
         layers = DynamicCache(config=self._config).layers
         croppable = {type(layer).__name__ for layer in layers} <= _CROPPABLE
         named = set(getattr(self._config, "layer_types", None) or ()) <= {
@@ -133,15 +127,9 @@ class Causal:
         # ALiBi measures distance along the row and ignores position ids.
         alibi = getattr(self._config, "alibi", False)
         if croppable and named and not alibi and "position_ids" in self._arguments:
-            device = self.model.device.type
             replaced = self._attention_name in {"sdpa", "eager"}
-            own: tuple[str, ...] = ()
-            if replaced and device == "cpu":
-                own = ("tree",)
-            elif replaced and device == "cuda" and not self._rotation_depends_on_length:
-                own = ("forest",) if block_sparse.supported() else ()
-            return (*own, *_ORDER[2:])
-        return _ORDER[3:]
+            return _ORDER if replaced and self.model.device.type == "cpu" else _ORDER[1:]
+        return _ORDER[2:]
 
     @property
     def _attention_name(self) -> str:
@@ -162,12 +150,12 @@ class Causal:
         """Return log-probabilities of tokens after chosen positions of sequences, shape (reads,); a NaN is the model's."""
         longest = max(map(len, sequences))
         count = len(reads)
-        most = self._tokens_that_fit(self.strategy, longest, count)
+        wanted = self.forward_tokens or _FORWARD_TOKENS
+        most = tokens_that_fit(wanted, longest, count, self._config, self.memory)
         root, leaf_of = build_trie(sequences, reads)
         description = f"{self._config.model_type} with prompts of up to {longest} tokens"
         run = {
             "tree": functools.partial(self._with_tree_attention, root, count),
-            "forest": functools.partial(self._in_whole_rows, root, sequences, reads),
             "masked": functools.partial(self._over_tree, root, count, self._mask),
             "copied": functools.partial(self._with_copied_caches, root, count),
         }.get(self.strategy)
@@ -194,59 +182,15 @@ class Causal:
             )
         return logprobs
 
-    def _tokens_that_fit(self, strategy: str, longest: int, reads: int) -> int:
-        forest = strategy == "forest"
-        wanted = self.forward_tokens or (block_sparse.ROW_TOKENS if forest else _FORWARD_TOKENS)
-        return tokens_that_fit(wanted, longest, reads, self._config, self.memory, cached=not forest)
-
-    @contextlib.contextmanager
-    def _attention_of(self, module: Any) -> Iterator[None]:
-        """Let the model run with the attention of a module of this package, then give it its own again."""
-        module.register()
+    def _with_tree_attention(self, root: Node, reads: int, most: int) -> FloatArray:
+        """Run a tree with the attention of this package, then give the model its own again."""
+        attention.register()
         original = self._attention_name
-        self.model.set_attn_implementation(module.NAME)
+        self.model.set_attn_implementation(attention.NAME)
         try:
-            yield
+            return self._over_tree(root, reads, self._parts, most)
         finally:
             self.model.set_attn_implementation(original)
-
-    def _with_tree_attention(self, root: Node, reads: int, most: int) -> FloatArray:
-        with self._attention_of(attention):
-            return self._over_tree(root, reads, self._parts, most)
-
-    def _in_whole_rows(
-        self, root: Node, sequences: Sequence[Sequence[int]], reads: Sequence[Read], most: int
-    ) -> FloatArray:
-        """Run rows without a cache; where they would repeat too much, run parts with a cache and masks."""
-        longest = max(map(len, sequences))
-
-        def in_parts() -> FloatArray:
-            fitting = self._tokens_that_fit("masked", longest, len(reads))
-            return self._over_tree(root, len(reads), self._mask, min(most, fitting))
-
-        if root.size > most and _SEQUENCES_OF_A_ROW * longest > most:
-            return in_parts()
-        logprobs = np.full(len(reads), np.nan)
-        try:
-            with self._attention_of(block_sparse):
-                for row in whole_rows(sequences, reads, most):
-                    segment = block_sparse.padded(row)
-                    self._run(segment, logprobs, use_cache=False, **self._blocks(segment))
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise
-            reason = str(error).partition("\n")[0]
-            log.warning(FALLING_BACK, self.name, STRATEGIES["forest"], f"fails ({reason})")
-            self.strategy = "masked"
-            return in_parts()
-        return logprobs
-
-    def _blocks(self, segment: Segment) -> Mapping[str, object]:
-        device = self.model.device
-        blocks = {"blocks": block_sparse.blocks_of(segment, device)}
-        if self.window is not None and int(segment.positions.max()) >= self.window:
-            blocks["window_blocks"] = block_sparse.blocks_of(segment, device, self.window)
-        return blocks
 
     def _parts(self, segment: Segment) -> Mapping[str, object]:
         parts = {"parts": attention.parts_of(segment, self._mask_dtype)}

@@ -71,13 +71,8 @@ def _inner_width(config: Any) -> int:
     return int(max(width) if isinstance(width, list) else width)
 
 
-def tokens_that_fit(
-    wanted: int, longest: int, reads: int, config: Any, memory: int, *, cached: bool = True
-) -> int:
-    """Return how many tokens fit in a forward pass beside the `longest` cached sequence: `wanted`, halved until they fit.
-
-    Without a cache there is no mask either.
-    """
+def tokens_that_fit(wanted: int, longest: int, reads: int, config: Any, memory: int) -> int:
+    """Return how many tokens fit in a forward pass beside the `longest` cached sequence: `wanted`, halved until they fit."""
     hidden = int(getattr(config, "hidden_size", 0) or getattr(config, "d_model", 1024))
     layers = _layers(config)
     inner = max((_inner_width(layer) for layer in layers), default=0) or 4 * hidden
@@ -92,8 +87,6 @@ def tokens_that_fit(
         activations = 4 * tokens * (12 * hidden + 4 * inner)
         attention = score_bytes * tokens * (tokens + longest)
         cache = key_bytes * (tokens + longest)
-        if not cached:
-            attention = cache = 0
         # 128 bytes per vocabulary entry: 16 positions in float32, with their logarithms.
         logits = (4 * min(reads, tokens) + 128) * int(getattr(config, "vocab_size", 0) or 32_000)
         if activations + attention + cache + logits <= memory:

@@ -6,7 +6,7 @@ Pure Python and numpy: nothing here needs a model.
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -174,44 +174,6 @@ def plan(root: Node, max_tokens: int) -> Iterator[Push | Visit | Pop]:
         if node.tokens.size:
             pending.append(Pop(int(node.tokens.size)))
         pending.extend(child for child in reversed(node.children) if child.size > max_tokens)
-
-
-def whole_rows(
-    sequences: Sequence[Sequence[int]], reads: Sequence[Read], max_tokens: int
-) -> Iterator[Segment]:
-    """Yield trees of at most `max_tokens`, or one sequence: each sequence is in one, so that none needs a cache.
-
-    Sequences with a common beginning are neighbours. Where they are in two rows, both rows run that beginning.
-    """
-    reads_of: dict[int, list[int]] = {}
-    for number, read in enumerate(reads):
-        reads_of.setdefault(read.sequence, []).append(number)
-    for members in _members(sequences, max_tokens):
-        numbers = [number for sequence in members for number in reads_of.get(sequence, ())]
-        place = {sequence: index for index, sequence in enumerate(members)}
-        root, _ = build_trie(
-            [sequences[sequence] for sequence in members],
-            [reads[number]._replace(sequence=place[reads[number].sequence]) for number in numbers],
-        )
-        segment = _segment([root])
-        renumbered = [read._replace(number=numbers[read.number]) for read in segment.reads]
-        yield replace(segment, reads=renumbered)
-
-
-def _members(sequences: Sequence[Sequence[int]], max_tokens: int) -> Iterator[list[int]]:
-    """Yield the numbers of the sequences of each row."""
-    arrays = [np.asarray(sequence, dtype=">u4") for sequence in sequences]
-    members: list[int] = []
-    filled = 0
-    for number in sorted(range(len(arrays)), key=lambda number: arrays[number].tobytes()):
-        shared = _shared_tokens(arrays[members[-1]], arrays[number]) if members else 0
-        if members and filled + arrays[number].size - shared > max_tokens:
-            yield members
-            members, filled, shared = [], 0, 0
-        members.append(number)
-        filled += arrays[number].size - shared
-    if members:
-        yield members
 
 
 def _blocks(nodes: Sequence[Node], max_tokens: int) -> Iterator[list[Node]]:

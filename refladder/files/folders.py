@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from refladder.errors import DataError
 from refladder.files.jsonl import atomic, open_bytes, throw_away, writing
-from refladder.files.locks import cannot_write, locked, locked_folder
+from refladder.files.locks import cannot_write, locked, locked_folder, make_folder
 from refladder.files.streams import filesystem, is_url, reaching
 from refladder.records import digest_of
 
@@ -111,7 +111,7 @@ class Folder:
 
     def _made(self, path: Path) -> Path:
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         except OSError as error:
             raise cannot_write(path, error) from error
         return path
@@ -206,7 +206,7 @@ class RemoteFolder(Folder):
             if ours.lstat().st_uid != _user():
                 raise DataError(f"{ours}: belongs to another user; set TMPDIR to a folder of yours")
             ours.chmod(0o700)
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         except OSError as error:
             raise cannot_write(path, error) from error
         return path

@@ -19,6 +19,7 @@ from refladder.files.tables import (
     Row,
     Rows,
     arrow_schema,
+    column_of,
     format_of,
     parse_number,
     read_rows,
@@ -80,7 +81,7 @@ class Frame:
         With `as_json`, the values of a list are those that JSON lines would have.
         """
         if needed is not None:
-            needed = {*needed, *(column.partition(".")[0] for column in needed)}
+            needed = {*needed, *map(column_of, needed)}
 
         def read() -> Rows:
             of = "" if name == TABLE else f" of {name}"
@@ -95,13 +96,13 @@ class Frame:
     def _listed(self, needed: Collection[str] | None, of: str, *, as_json: bool) -> Iterator[Row]:
         for number, fields in enumerate(self._table):
             where = f"row {number + 1}"
-            if not as_json:
-                yield Row(f"{where}{of}", fields, None, number)
-                continue
             cells = dict.fromkeys(fields)
             for name, value in fields.items():
-                if _is_needed(name, needed):
+                if _is_needed(name, needed) and not _is_missing(value):
                     cells[name] = value
+            if not as_json:
+                yield Row(f"{where}{of}", cells, None, number)
+                continue
             line = _json_line(where, cells)
             yield Row(f"{where}{of}", parse_json(line, f"{where}{of}"), line, number)
 
@@ -314,11 +315,19 @@ def _is_needed(name: object, needed: Collection[str] | None) -> bool:
     return needed is None or name in needed
 
 
+def _is_missing(value: object) -> bool:
+    """Return whether a value is one that pandas has for none: NaN, NA or NaT; a frame has null for it."""
+    if isinstance(value, numbers.Real):
+        return value != value  # noqa: PLR0124  NaN
+    return type(value).__name__ in {"NAType", "NaTType"}
+
+
 def _json_line(where: str, fields: Mapping[str, Any]) -> str:
-    def refuse(value: object) -> object:
-        # Numbers of numpy have `item`.
-        if isinstance(value, numbers.Real) and hasattr(value, "item"):
-            return value.item()
+    def refuse(value: Any) -> object:
+        # Numbers, truth values and arrays of numpy have `tolist`.
+        plain = value.tolist() if hasattr(value, "tolist") else value
+        if type(plain) is not type(value):
+            return plain
         raise DataError(
             f"{where}: a value of type {type(value).__name__} has no equivalent in JSON, found {value!r:.60}; "
             "convert it to text or a number"

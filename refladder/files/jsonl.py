@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from refladder.errors import DataError, UsageError
-from refladder.files.locks import cannot_write, has_ended, refuse_folder, try_lock
+from refladder.files.locks import cannot_write, has_ended, make_folder, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import adapter, parse_as, parse_json
 from refladder.records import SCHEMAS
@@ -27,9 +27,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 LOG = logging.getLogger("refladder")
-# How .xlsx, .ods and .xls begin.
 # A file in another encoding is most often of Windows.
 TO_UTF8 = "save it as UTF-8 (in Excel: CSV UTF-8), or run `iconv -f CP1252 -t UTF-8 FILE > NEW`"
+# How a file in UTF-16 begins, of which Excel's "Unicode text" is one.
+_UTF16 = b"\xff\xfe", b"\xfe\xff"
+# How .xlsx, .ods and .xls begin.
 _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
 
 
@@ -82,6 +84,8 @@ def not_utf8(where: str, error: UnicodeDecodeError, advice: str = TO_UTF8) -> Da
     byte = error.object[error.start]
     if error.object.startswith(_SPREADSHEETS):
         advice = "it holds a spreadsheet; save it as CSV"
+    elif error.object.startswith(_UTF16):
+        advice = f"it is in UTF-16; {TO_UTF8.replace('CP1252', 'UTF-16')}"
     return DataError(f"{where}: not UTF-8 (byte {byte:#04x} at position {error.start}); {advice}")
 
 
@@ -195,7 +199,7 @@ def atomic(path: Path, *, private: bool = False) -> Iterator[Writer]:
         _remove_leftovers(path)
     mode = 0o600 if private else 0o666
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         raw = io.FileIO(partial, "w", opener=lambda name, flags: os.open(name, flags, mode))
     try:
         if not direct:
@@ -265,7 +269,7 @@ def append_records(path: Path, records: Iterable[object]) -> None:
 def append_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Put lines, each with its newline, at the end of a file, made if needed; on the disk when this returns."""
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         with path.open("ab") as stream:
             mend_end(path, stream)
             stream.write(b"".join(lines))

@@ -254,6 +254,7 @@ def criteria_set(
     name: str, task: str, dimensions: Sequence[Dimension], contexts: Iterable[Context] = ()
 ) -> LadderSet:
     """Return a set of criteria without ladders, for modes that rate texts."""
+    check_name(name, "signatures")
     state = new_digest()
     for each in dimensions:
         state.update(to_line(each))

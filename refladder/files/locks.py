@@ -144,12 +144,26 @@ def cannot_write(path: str | Path, error: OSError) -> DataError:
     return DataError(f"{path}: cannot be written ({reason} another path")
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it where they are missing, also while other processes make and remove them."""
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            # This is several steps, and fails if the folder exists at one and is gone at the next.
+            folder.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, FileNotFoundError) as error:
+            stays = os.path.lexists(error.filename) and not Path(error.filename).is_dir()
+            if stays or attempt == _ATTEMPTS:
+                raise
+        else:
+            return
+
+
 def _acquire(file: Path, path: Path) -> _Lock:
     flags = os.O_RDWR | getattr(os, "O_BINARY", 0)
     for attempt in range(1, _ATTEMPTS + 1):
         new_folders = [folder for folder in file.parents if not folder.exists()]
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(file.parent)
             # Only one of several processes makes the file.
             try:
                 descriptor = os.open(file, flags | os.O_CREAT | os.O_EXCL, 0o666)

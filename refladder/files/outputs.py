@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import UsageError
-from refladder.files.jsonl import read_bytes, write_json
-from refladder.parsing import parse_as
+from refladder.files.jsonl import check_name, read_bytes, write_json
+from refladder.parsing import each_leaf, parse_as
 from refladder.records import JudgeCheck  # noqa: TC001  pydantic reads the annotation
 from refladder.version import __version__
 
@@ -30,6 +30,9 @@ class RunConfig:
     command: str | None = None
     refladder: str = __version__
     options: dict[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_options(self.options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,11 @@ def check_own(out: str, command: str | None) -> None:
     """Check that a file may be written: it is absent or empty, or the same command wrote it. None for any command."""
     if command and holds_data(out) and record_of(out).command != command:
         raise UsageError(f"{out}: exists, and `refladder {command}` did not write it; {NEXT_STEP}")
+
+
+def check_options(options: object) -> None:
+    """Check that every path and name among the options of a run can be stored."""
+    each_leaf(options, lambda leaf: check_name(str(leaf), "the records of a run"))
 
 
 def write_run(out: str, record: Mapping[str, Any] | None) -> None:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_h
 
 from refladder.errors import DataError
 from refladder.files.jsonl import from_line, from_lines, read_bytes, to_json, writing
+from refladder.files.locks import make_folder
 from refladder.files.tables import Row, fitting, parquet_library, read_rows
 from refladder.parsing import parse_as, parse_json
 from refladder.records import (
@@ -289,7 +290,7 @@ def write_shards(folder: Path, config: str, rows: Iterable[DataclassInstance]) -
     group = list(itertools.islice(source, _ROWS))
     if not group:
         return shards
-    (folder / "data" / config).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / "data" / config)
     while group:
         path = folder / "data" / config / f"{len(shards):05d}.parquet"
         count = 0

@@ -11,7 +11,7 @@ from refladder.files.folders import open_folder
 from refladder.files.outputs import RunConfig  # noqa: TC001  as below
 from refladder.files.streams import is_url, stamp_of
 from refladder.parsing import adapter
-from refladder.records import JudgeCheck, Judgment, names_of
+from refladder.records import JudgeCheck, Judgment, RungRating, names_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RUN, JUDGMENTS, COUNTS = "run.json", "judgments", "counts"
 SCHEMA = "scored-folder/1"
-TABLES = ".jsonl", ".ndjson", ".json", ".csv", ".parquet", ".gz"
+TABLES = ".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".parquet", ".gz"
 _OF_COUNTS = tuple(f"{ending}.json" for ending in TABLES)
 _AGAIN = "run the same `refladder score` command again"
 
@@ -57,7 +57,7 @@ class FolderRun:
 
     `scales` are the least and the greatest value of each column of scores and grades, once all files are scored.
     The paths of input files are relative to `directory`. `rung_judgments` are the judge's ratings of the rungs, which all
-    files share.
+    files share; `rung_ratings` and `grade_error` are those of `ScoreReport`, once all files are scored.
     """
 
     schema: str = SCHEMA
@@ -70,6 +70,8 @@ class FolderRun:
     judge_check: list[JudgeCheck] | None = None
     config: RunConfig | None = None
     rung_judgments: list[Judgment] = field(default_factory=list)
+    rung_ratings: list[RungRating] = field(default_factory=list)
+    grade_error: dict[str, float] = field(default_factory=dict)
 
 
 def stamp(path: str) -> str:

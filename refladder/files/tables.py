@@ -31,10 +31,10 @@ from refladder.files.folders import open_folder
 from refladder.files.inspect_logs import read_samples
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device, open_bytes
 from refladder.files.locks import cannot_write, refuse_folder
-from refladder.files.outputs import check_own, write_run
+from refladder.files.outputs import check_options, check_own, write_run
 from refladder.files.scored_folders import finished_files
 from refladder.files.streams import is_url, list_urls, open_url
-from refladder.parsing import parse_json
+from refladder.parsing import check_names, parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -48,6 +48,10 @@ _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
 _encode_all = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=str).encode
 _FORMULA = "=", "+", "-", "@", "\t", "\r"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_FIELD = re.compile(r'"\s*:')
+# A path into the value of a column: `scores.clarity`, `choices[0].message.content`.
+_INSIDE = re.compile(r"[.\[]")
+_STEP = re.compile(r"\[(?P<place>-?\d{1,9})\]|[^.\[]+|\[[^.]*")
 _COMMA = re.compile(r"[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})")
 # Parquet rows in memory.
 _BATCH = 4096
@@ -64,6 +68,7 @@ FORM_OF_EXTENSION = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
     ".csv": "csv",
+    ".tsv": "csv",
     ".parquet": "parquet",
     ".eval": "eval",
 }
@@ -205,7 +210,7 @@ def format_of(path: str, given: str | None = None, *, output: bool = False) -> s
         if output:
             advice = "write; name a .csv file"
         raise UsageError(f"{path}: a spreadsheet, which refladder cannot {advice}")
-    form = "csv" if suffix == ".tsv" and not output else form_by_name(path)
+    form = form_by_name(path)
     form = None if output and form == "eval" else form
     if form is None and is_many(path):
         forms = sorted({form_by_name(file) or "unknown" for file in table_files(path)})
@@ -277,22 +282,50 @@ def meant_number(text: str) -> str:
 
 
 def cell_of(fields: Mapping[str, object], column: str, default: Any = None) -> Any:
-    """Return the value of a column or, for `scores.clarity`, of a field of an object; None for null, else `default`."""
-    if column in fields or "." not in column:
+    """Return the value of a column or, for `scores.clarity` and `choices[0].text`, inside of it.
+
+    None for null, `default` where there is nothing of that name or number.
+    """
+    if column in fields or not _INSIDE.search(column):
         return fields.get(column, default)
     value: Any = fields
-    for name in column.split("."):
+    for step in _STEP.finditer(column):
         if value is None:
             return None
-        if not isinstance(value, dict) or name not in value:
+        key: Any = step[0] if step["place"] is None else int(step["place"])
+        try:
+            value = value[key] if isinstance(value, list if step["place"] else dict) else default
+        except (KeyError, IndexError):
             return default
-        value = value[name]
+        if value is default:
+            return default
     return value
+
+
+def text_cell(fields: Mapping[str, object], column: str, default: Any = None) -> Any:
+    """Return what `cell_of` does, and None for NaN, which Python's json writes for a missing text of pandas."""
+    value = cell_of(fields, column, default)
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def refuse_judgments(where: str, columns: Sequence[str]) -> None:
+    """Refuse a file of judgments in the place of scored rows, by the columns of its first line."""
+    if {"schema", "recipe", "ladders"} <= set(columns):
+        path = where.removesuffix(":1")
+        rows = path.removesuffix(".judgments.jsonl")
+        named = f", {rows}" if rows != path else ""
+        raise DataError(f"{path}: a file of judgments; name the scored rows{named}")
+
+
+def column_of(path: str) -> str:
+    """Return the column that a path such as `choices[0].text` begins with."""
+    return _INSIDE.split(path, maxsplit=1)[0]
 
 
 def _without_column(row: Row, column: str) -> DataError:
     """Return the error for a row without this column of numbers, with the column that was probably meant."""
     names = list(map(str, row.fields))
+    refuse_judgments(row.where, names)
     ends = [name for name in (f"{column}_grade", f"{column}_score") if name in names]
     meant = ends or [name for name in names if name.endswith(f"_{column}")]
     if meant:
@@ -443,6 +476,9 @@ def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
             raise DataError(
                 f"{name}:{blank}: a blank line between rows; each line must be one JSON object"
             )
+        # Names of inner objects are counted too, and a text may have more.
+        if len(_FIELD.findall(line)) > len(fields):
+            check_names(line, where)
         yield Row(where, fields, line)
 
 
@@ -496,10 +532,15 @@ def _read_csv(name: str, lines: Iterator[str]) -> Rows:
         raise DataError(
             f"{name}:1: columns are separated by commas, semicolons or tabs; this header has '|'"
         )
-    if len(set(header)) != len(header):
-        repeated = next(column for column in header if header.count(column) > 1)
-        raise DataError(f"{name}:1: column {repeated!r} appears twice; rename one")
+    _check_names(f"{name}:1", header)
     return Rows(_csv_rows(name, reader, header), header, style)
+
+
+def _check_names(where: str, names: Sequence[str]) -> None:
+    """Check that columns have different names, since a row would keep only the last of two."""
+    if len(set(names)) < len(names):
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise DataError(f"{where}: column {repeated!r} appears twice; rename one")
 
 
 def _delimiter_of(header: str) -> str:
@@ -523,6 +564,10 @@ def _csv_rows(name: str, reader: Any, header: list[str]) -> Iterator[Row]:
                 raise DataError(f"{name}:{blank}: a blank line between rows; remove it")
             elif len(cells) != len(header):
                 cause = "; a cell with a separator in it needs quotation marks"
+                if any(cell.startswith(' "') for cell in cells):
+                    cause = (
+                        "; a quotation mark after a space begins no quoted cell; remove the space"
+                    )
                 raise DataError(
                     f"{name}:{start}: {plural(len(cells), 'cell')}, but the header names "
                     f"{plural(len(header), 'column')}{cause if len(cells) > len(header) else ''}"
@@ -554,7 +599,9 @@ def _read_parquet(path: str) -> Rows:
     if path == STANDARD:
         raise UsageError("Parquet cannot be read from standard input; give the file's path")
     file = open_parquet(path)
-    return Rows(_parquet_rows(path, file, pa), file.schema_arrow.names)
+    names = file.schema_arrow.names
+    _check_names(path, names)
+    return Rows(_parquet_rows(path, file, pa), names)
 
 
 def open_parquet(path: str) -> Any:
@@ -612,8 +659,8 @@ def open_sink(
 
     A file appears complete if the block ends without an error, otherwise not at all. `added` are the types of columns
     after the row's; `columns` make a header even without rows; `source` is the Parquet file whose column types are
-    kept, and `style` that of the CSV file that is read. A `record` of the run goes to `FILE.run.json`, and a file that
-    another command wrote is then refused.
+    kept, and `style` that of the CSV file that is read; .tsv has tabs. A `record` of the run goes to `FILE.run.json`, and
+    a file that another command wrote is then refused.
     """
     if isinstance(path, Collected):
         yield path.write
@@ -633,11 +680,14 @@ def open_sink(
             f"Parquet cannot be written to standard output; give {option('out')} FILE.parquet"
         )
     check_own(path, (record or {}).get("command"))
+    check_options((record or {}).get("options"))
     with nullcontext(sys.stdout.buffer) if path == STANDARD else atomic(Path(path)) as stream:
         if form == "parquet":
             with _parquet_sink(path, stream, added, columns, source) as write:
                 yield write
         elif form == "csv":
+            if Path(path.removesuffix(".gz")).suffix.lower() == ".tsv":
+                style = style._replace(delimiter="\t")
             yield _csv_writer(stream, added, columns, style, escaped if escape_formulas else _cell)
         else:
             # Parquet has dates and bytes, which become text in JSON.

@@ -28,7 +28,8 @@ class LadderFilter(BaseFilter):  # type: ignore[misc]  # datatrove has no types
     Args:
         ladders: a shipped name or a folder; see `refladder.Scorer`.
         judge: name of a backend. Each task of the executor opens it.
-        minimum: least score: of the dimension, or between 0 and 1 of several dimensions.
+        minimum: least score: of the dimension, or between 0 and 1 of several dimensions; of ratings on a ladder set,
+            the least grade.
         exclusion_writer: datatrove's writer of dropped documents.
         batch_size: documents judged at a time.
         settings: other arguments of `refladder.Scorer`, such as `dimensions=["coherence"]`.

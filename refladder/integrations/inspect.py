@@ -22,9 +22,9 @@ def ladder(*, ladders: str, judge: str = "builtin", **settings: Any) -> InspectS
 
     The metadata of a sample needs `context_id` (an id of the ladder set) or `context`; `background` is optional, and
     with a shared ladder set all three are. The value is the score of the dimension, or the overall score between 0 and
-    1 of several dimensions. Metadata of the score: `signature`, and the score of each dimension under its name. An
-    output that cannot be scored is unscored: the explanation says why, and Inspect leaves it out of its metrics and
-    counts it.
+    1 of several dimensions; of ratings on a ladder set, the grade. Metadata of the score: `signature`, and the score of
+    each dimension under its name. An output that cannot be scored is unscored: the explanation says why, and Inspect
+    leaves it out of its metrics and counts it.
 
     Args:
         ladders: a shipped name or a folder; see `refladder.Scorer`. Inspect logs it and all other arguments.
@@ -39,9 +39,11 @@ def ladder(*, ladders: str, judge: str = "builtin", **settings: Any) -> InspectS
     async def score(state: TaskState, target: Target) -> Score:
         del target
         fields = {name: [state.metadata[name]] for name in CONTEXT_FIELDS if name in state.metadata}
-        work = thread.submit(
-            single_scores, scorer, [state.output.completion], fields or dict(state.metadata)
-        )
+        said: Any = state.output.completion
+        if state.messages and state.messages[-1].role == "tool":
+            # No answer of the model follows it.
+            said = [{"role": "tool", "content": state.messages[-1].text}]
+        work = thread.submit(single_scores, scorer, [said], fields or dict(state.metadata))
         (result,) = await anyio.to_thread.run_sync(work.result)
         metadata = {
             **{score.dimension: score.value for score in result.scores},

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from refladder.records import Score
 
+    Chat = Sequence[Mapping[str, object]]
+
 CONTEXT_FIELDS = "context_id", "context", "background"
 
 
@@ -24,8 +26,8 @@ class SingleScore:
     """The number of one text.
 
     `value` is the score of the only dimension by the scorer's rule, or the weighted score of several dimensions between
-    0 and 1; None where it could not be scored. `reason` says why, or why the number is unreliable. `scores` has every
-    dimension.
+    0 and 1; of ratings on a ladder set, it is the grade. It is None where it could not be scored. `reason` says why, or
+    why the number is unreliable. `scores` has every dimension.
     """
 
     value: float | None
@@ -34,13 +36,13 @@ class SingleScore:
 
 
 def single_scores(
-    scorer: Scorer, texts: Sequence[str | None], fields: Mapping[str, Any]
+    scorer: Scorer, texts: Sequence[str | Chat | None], fields: Mapping[str, Any]
 ) -> list[SingleScore]:
     """Score texts, each with one number.
 
     Args:
         scorer: what scores them.
-        texts: the texts.
+        texts: the texts, or chats as lists of messages.
         fields: lists with a value for each text: `context_id` or `context`, perhaps `background`; others are ignored.
             With a shared ladder set, all may be left out.
 
@@ -57,7 +59,9 @@ def single_scores(
     size = len(scorer.dimensions)
     scores = scorer.score(texts, **contexts)
     rows = [tuple(scores[start : start + size]) for start in range(0, len(scores), size)]
-    values = [score.value for score in scores] if size == 1 else scorer.overall(scores)
+    values = scorer.overall(scores) if size > 1 else [score.value for score in scores]
+    if size == 1 and scorer.by_grade:
+        values = [score.grade for score in scores]
     singles = []
     for value, row in zip(values, rows, strict=True):
         reasons = [f"{score.dimension}: {score.reason}" for score in row if score.reason]

@@ -31,7 +31,8 @@ def reward(
     """Make a reward function: `GRPOTrainer(reward_funcs=reward(ladders=..., judge=...), ...)`.
 
     The data set needs a column `context_id` (an id of the ladder set) or `context`, beside `prompt`; `background` is
-    optional, and with a shared ladder set all three are. The completions of a call are judged as one batch. One that
+    optional, and with a shared ladder set all three are. The completions of a call are judged as one batch. Of a chat, the
+    assistant's last message is judged, and of a text what follows its marked thoughts (see `text_of`). A completion that
     cannot be scored has the reward None, which TRL leaves out of the loss, and the share of such completions is logged
     as `refladder/unscored`.
 
@@ -44,7 +45,7 @@ def reward(
 
     Returns:
         A function for `reward_funcs`. The reward is the score of the dimension (for the rule `ladder-sum` and N rungs
-        between -N(N+1)/2 and N(N+1)/2, for a rating between 1 and 5), or the overall score between 0 and 1 of several
+        between -N(N+1)/2 and N(N+1)/2, for a rating its grade), or the overall score or grade between 0 and 1 of several
         dimensions. TRL logs it under the function's `__name__`: `reward_DIMENSION`, with the names of all of several.
         Change that of one of two rewards of the same dimension.
 
@@ -55,7 +56,7 @@ def reward(
     scorer, thread = scorer_in_thread(**of_scorer) if asynchronous else (Scorer(**of_scorer), None)
 
     def plain(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
-        results = single_scores(scorer, [_text(completion) for completion in completions], columns)
+        results = single_scores(scorer, list(completions), columns)
         rewards = [result.value for result in results]
         if (log_metric := columns.get("log_metric")) is not None:
             log_metric("refladder/unscored", rewards.count(None) / len(rewards))
@@ -70,11 +71,3 @@ def reward(
 
     in_thread.__name__ = plain.__name__
     return in_thread
-
-
-def _text(completion: Completion) -> str | None:
-    """Return the text of a completion, or of its last message; None if that is no text."""
-    content: object = completion
-    if not isinstance(completion, str):
-        content = completion[-1].get("content") if completion else None
-    return content if isinstance(content, str) else None

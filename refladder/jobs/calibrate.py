@@ -16,8 +16,9 @@ from refladder.jobs.calibration_results import Calibration, Surface
 from refladder.jobs.good_share import good_shares
 from refladder.loaders.labelling import open_pool
 from refladder.methods.surface import FOLDS, best_surface, measured
-from refladder.records import Look, Threshold, scale_of
+from refladder.records import Look, Threshold
 from refladder.report.promise_tables import Step
+from refladder.signatures import same_scale
 from refladder.statistics.threshold import (
     LEAST_UNITS,
     Candidates,
@@ -99,10 +100,11 @@ def _looks(
         asked = (*asked, "strict")
     # A look at too few labels is known by its promise alone: more labels do not make another one of it.
     whole, none = _digest((*asked, labels)), _digest(asked)
-    here = table.by, table.label, scale_of(pool.signature)
+    here = table.by, table.label
     number, others = promise.look, []
     for look in () if earlier is None else earlier.looks:
-        if (look.column, look.label, scale_of(look.signature)) != here:
+        same = same_scale(look.signature, pool.signature, table.by)
+        if (look.column, look.label) != here or not same:
             others.append(look)
         elif look.digest in {whole, none}:
             number = look.number
@@ -343,8 +345,7 @@ def _advice(
 
     Cut-offs with enough unlabelled rows come first.
     """
-    unlabelled = np.ones(len(pool.scores), np.bool_)
-    unlabelled[pool.labelled] = False
+    unlabelled = pool.unlabelled
     levels = sample.path.levels(pool.scores[unlabelled])
     units = pool.units[unlabelled]
     last = len(sample.path.cutoffs) - 1

@@ -79,7 +79,7 @@ JUDGMENTS = "certificate.judgments.jsonl"
 # Judgments are asked and stored in batches of this number; a kill can lose one.
 BATCH = 256
 _SURFACE = "builtin"
-_TESTS = "exact one-sided sign test over contexts, Holm"
+_TESTS = "exact one-sided sign test over contexts, Holm within a dimension"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,10 +240,10 @@ def _certificate(
     members = _members(ladders)
     of_dimensions = [trust.steps_in_order(w[numbers]) for numbers in members.values()]
     in_order, decided = np.stack(of_dimensions, axis=1)
-    needed = trust.contexts_needed(in_order.size)
+    needed = trust.contexts_needed(ladders.rungs - 1)
     few = 0 < len(ladders.anchors) < needed
     p_values = trust.sign_test(in_order, decided)
-    adjusted = np.reshape(holm(p_values.ravel().tolist()), p_values.shape)
+    adjusted = np.array([holm(of_dimension) for of_dimension in p_values.tolist()])
     if few:
         p_values, adjusted = np.full((2, *in_order.shape), np.nan)
     levels = {}
@@ -293,7 +293,7 @@ def _certificate(
         ),
         tests=None if few else {"kind": _TESTS, "tests": adjusted.size, "alpha": trust.ALPHA},
         built=None,
-        notes=tuple(_notes(asker, dimensions, adjusted.size, anchors)),
+        notes=tuple(_notes(asker, dimensions, ladders.rungs - 1, anchors)),
         dimensions=tuple(dimensions),
         of_ladders=tuple(rows),
         sharing=sharing,
@@ -522,7 +522,10 @@ def _strengths(verdicts: FloatArray, rungs: int) -> tuple[list[float | None], fl
 
 
 def _notes(asker: Asker, dimensions: Sequence[OfDimension], tests: int, anchors: int) -> list[str]:
-    """Return what a reader of the certificate must know; `anchors` is their number where it is too small to test."""
+    """Return what a reader of the certificate must know; `anchors` is their number where it is too small to test.
+
+    `tests` are those of a dimension.
+    """
     notes = []
     if asker.backend.fingerprint == connect(_SURFACE).fingerprint:
         notes.append(
@@ -542,8 +545,8 @@ def _notes(asker: Asker, dimensions: Sequence[OfDimension], tests: int, anchors:
     if few and not anchors:
         have = ", ".join(f"{each.dimension} {each.ladders} of {needed}" for each in few)
         notes.append(
-            f"Too few ladders for a verdict: {have}. No sign test of {tests} can pass with them even if all ladders "
-            "rise; build ladders for more contexts."
+            f"Too few ladders for a verdict: {have}. No sign test of {plural(tests, 'step')} can pass with them even if all "
+            "ladders rise; build ladders for more contexts."
         )
     unfitted = []
     for each in dimensions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, defaultdict
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,13 +29,15 @@ from refladder.jobs.gate import (
     worst_cases,
 )
 from refladder.loaders.input_rows import SYSTEM, Mapped
-from refladder.loaders.scored_tables import mapped_columns, one_scale, score_column
+from refladder.loaders.scored_tables import OneScale, mapped_columns, ranked_by
 from refladder.report.comparison_tables import Comparison, Pair, System, WorstCase
+from refladder.signatures import judge_of, same_scale
 from refladder.statistics.bootstrap import context_seed, mean_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from refladder.events import Events
     from refladder.files.tables import Row
     from refladder.settings import Comparing
 
@@ -42,7 +45,7 @@ if TYPE_CHECKING:
 WORST, SKIP = "worst", "skip"
 
 
-def run(tables: Sequence[str], asked: Comparing) -> Comparison:
+def run(tables: Sequence[str], asked: Comparing, events: Events) -> Comparison:
     """Compare every two systems of scored tables.
 
     A system is named by the column `system`; in a table without one, all rows are of the system that has the name of
@@ -55,8 +58,13 @@ def run(tables: Sequence[str], asked: Comparing) -> Comparison:
         raise UsageError(
             f"{option('unscored')} {SKIP} changes only what {option('fail-if-worse')} decides; give both"
         )
-    read = _read(tables, asked)
+    with ExitStack() as stack:
+        read = _read(tables, asked, stack)
     names = _named(read, tables, asked)
+    for note in read.notes:
+        events.notice(note)
+    if read.notes and (judged := _judged_apart(names, read)):
+        events.notice(judged, warns=True)
     scores = read.scores
     # In an order of their own: random draws are the same for any order of the rows.
     contexts = sorted(set(itertools.chain(*map(scores.__getitem__, names))))
@@ -99,29 +107,53 @@ def run(tables: Sequence[str], asked: Comparing) -> Comparison:
     return Comparison(by=read.by, systems=tuple(systems), pairs=tuple(pairs), gate=gate)
 
 
+def _judged_apart(names: Sequence[str], read: _Read) -> str:
+    """Warn of systems that have different judges; empty if all have the same."""
+    signatures = {name: read.signatures[name] for name in names if name in read.signatures}
+    first = next(iter(signatures.values()), None)
+    if all(same_scale(first, other, read.by) for other in signatures.values()):
+        return ""
+    listed = "; ".join(f"{name}: {judge_of(signature)}" for name, signature in signatures.items())
+    return (
+        f"systems were judged by different judges ({listed}), so a difference may be one of judges; score them with one "
+        "judge"
+    )
+
+
 class _Read(NamedTuple):
-    """What the tables hold of each system: its scores by context, None for a row without one, and numbers of rows."""
+    """What the tables hold of each system: its scores by context, None for a row without one, and numbers of rows.
+
+    `signatures` are those of the first scored row of each system, and `notes` say what several judges mean.
+    """
 
     by: str
     scores: dict[str, dict[str, list[float | None]]]
     rows: Counter[str]
     unscored: Counter[str]
+    signatures: dict[str, object]
+    notes: list[str]
 
 
-def _read(tables: Sequence[str], asked: Comparing) -> _Read:
+def _read(tables: Sequence[str], asked: Comparing, stack: ExitStack) -> _Read:
     """Read the scores of all systems; a row without a context is counted only."""
     scores: dict[str, dict[str, list[float | None]]] = defaultdict(lambda: defaultdict(list))
     rows: Counter[str] = Counter()
     unscored: Counter[str] = Counter()
-    by, check_scale = asked.by, None
-    stems = Counter(Path(table).stem for table in tables)
+    signatures: dict[str, object] = {}
+    opened = []
     for table in tables:
+        table_rows = read_rows(table)
+        stack.callback(table_rows.close)
+        # Only an iterator that has begun closes its file.
+        table_rows.first()
+        opened.append((table, table_rows))
+    by = asked.by or ranked_by(opened)
+    check_scale = OneScale([by], mix=asked.mix, across_judges=asked.across_judges)
+    stems = Counter(Path(table).stem for table in tables)
+    for table, table_rows in opened:
         fields = mapped_columns(table, asked.columns)
         mapped = Mapped(columns=fields)
         system_column = fields.get(SYSTEM, SYSTEM)
-        table_rows = read_rows(table)
-        by = by or score_column(table, table_rows.columns())
-        check_scale = check_scale or one_scale([by], mix=asked.mix)
         for row in table_rows:
             system = _system_of(row, system_column, table, stems)
             rows[system] += 1
@@ -136,11 +168,12 @@ def _read(tables: Sequence[str], asked: Comparing) -> _Read:
                 unscored[system] += 1
             else:
                 check_scale(row)
+                signatures.setdefault(system, row.signature)
             if context_id is not None:
                 scores[system][context_id].append(value)
     if not rows:
         raise NoRowsError(f"{', '.join(tables)}: no rows, so nothing was compared")
-    return _Read(str(by), scores, rows, unscored)
+    return _Read(by, scores, rows, unscored, signatures, check_scale.notes)
 
 
 def _named(read: _Read, tables: Sequence[str], asked: Comparing) -> list[str]:
@@ -157,6 +190,10 @@ def _named(read: _Read, tables: Sequence[str], asked: Comparing) -> list[str]:
         raise UsageError(
             f"{plural(len(names), 'system')} in {', '.join(tables)}; compare two or more: name the column of the "
             f"systems with {column_option('system', 'NAME')}, or give one file for each system"
+        )
+    if asked.fail_if_worse == "":
+        raise UsageError(
+            f"{option('fail-if-worse')}: name the candidate, which is tested against the others: {', '.join(names)}"
         )
     if asked.fail_if_worse is not None and asked.fail_if_worse not in names:
         raise UnknownNameError("system", asked.fail_if_worse, names)

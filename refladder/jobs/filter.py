@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from pathlib import Path
@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, option, plural
+from refladder.errors import DataError, UsageError, meant_share, option, plural
 from refladder.files.jsonl import read_record
 from refladder.files.tables import (
     Row,
     format_of,
-    meant_number,
     number_in,
     parse_number,
     read_rows,
@@ -29,26 +28,30 @@ from refladder.jobs.link import open_link
 from refladder.loaders.fields import without_number
 from refladder.loaders.input_rows import Mapped
 from refladder.loaders.scored_tables import (
+    OneScale,
     check_signature,
     mapped_columns,
-    one_scale,
+    ranked_by,
     reported,
-    score_column,
 )
 from refladder.records import Threshold
 from refladder.settings import Filtering
+from refladder.signatures import is_revised
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.events import Events
-    from refladder.files.tables import Write
+    from refladder.files.tables import Rows, Write
     from refladder.jobs.link import Linker
     from refladder.settings import Tables
 
 
 KEEP, DROP = "keep", "drop"
-_PERCENT = 100
+_OTHER_JUDGE = (
+    "the threshold's promise was made for another judge, and does not hold for these rows; label some of them and run "
+    "`refladder calibrate`"
+)
 _REVISED = "the {} is of an earlier revision of the ladders; `build --add` changed none of those, so it still holds"
 
 
@@ -69,7 +72,7 @@ class Condition(Filtering):
             and self.link is None
         ):
             raise UsageError(
-                f"nothing to filter by; give {low} COLUMN=VALUE, {up} COLUMN=VALUE, {top} and {by}, or {best} and {per}"
+                f"nothing to filter by; give {low} COLUMN=VALUE, {up} COLUMN=VALUE, {top}, or {best} and {per}"
             )
         if (self.best is None) != (self.per is None):
             raise UsageError(f"{best} K and {per} COLUMN go together; give both")
@@ -79,12 +82,11 @@ class Condition(Filtering):
             )
         if self.best is not None and self.best < 1:
             raise UsageError(f"{best} {self.best}: a number of rows must be 1 or more")
-        if self.best is None and self.link is None and (self.top is None) != (self.by is None):
-            raise UsageError(f"{top} FRACTION and {by} COLUMN go together; give both")
+        if self.by is not None and self.link is None and self.best is None and self.top is None:
+            raise UsageError(f"{by} COLUMN is for {top} FRACTION or {best} K; give one of them")
         if self.top is not None and not 0 < self.top <= 1:
-            meant = meant_number(f"{self.top}%") if 1 < self.top <= _PERCENT else ""
             raise UsageError(
-                f"{top} {self.top}: a fraction must be more than 0 and at most 1{meant}"
+                f"{top} {self.top}: a fraction must be more than 0 and at most 1{meant_share(self.top)}"
             )
         for column, value in [*self.min.items(), *self.max.items()]:
             if not math.isfinite(value):
@@ -159,7 +161,8 @@ def condition_of(asked: Filtering) -> Condition:
             f"{per}, {option('by')} and {mix}"
         )
     else:
-        others = {name: getattr(asked, name) for name in ("link", "by", "rejected", "unscored")}
+        kept = ("link", "by", "rejected", "unscored", "across_judges")
+        others = {name: getattr(asked, name) for name in kept}
         condition = replace(promised_condition(asked.threshold), **others)
     if asked.link is not None and (asked.mix or selects):
         raise UsageError(
@@ -172,6 +175,7 @@ def condition_of(asked: Filtering) -> Condition:
 class FilterReport:
     """Counts of rows, the range of each column, and the rows `uncertain` at an end of the link's interval.
 
+    `promise` is that of a threshold, by name; None without one, and where another judge made the threshold.
     `added` are the columns that the link adds to the rows.
     """
 
@@ -185,11 +189,15 @@ class FilterReport:
     columns: Sequence[str] = ()
     added: Mapping[str, type] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    has_threshold: bool = False
+    promise: dict[str, float | None] | None = None
 
     def summary(self) -> dict[str, Any]:
         """Return the counts as JSON values."""
         names = ("rows", "passed", "rejected", "unscored", "unscored_to", "ranges")
         counts = {name: getattr(self, name) for name in names}
+        if self.has_threshold:
+            counts["promise"] = self.promise
         return counts if self.uncertain is None else {**counts, "uncertain": self.uncertain}
 
     def lines(self) -> list[str]:
@@ -230,8 +238,10 @@ class _Thresholds:
             *((column, operator.le, bound) for column, bound in condition.max.items()),
         ]
         self._columns = condition.scores
-        self._check_scale = one_scale(self._columns, mix=condition.mix)
+        self._across = condition.across_judges
+        self._check_scale = OneScale(self._columns, mix=condition.mix, across_judges=self._across)
         self._promise = condition.promise
+        self.other_judge = False
         self._linker = linker
         self.revised = False
         self.uncertain = 0
@@ -243,7 +253,7 @@ class _Thresholds:
         if self._linker is not None:
             known = self._linked(row, known, self._linker)
         elif self._promise is not None:
-            self.revised |= check_signature(row.signature, self._promise.signature, row.where)
+            self._check_promise(self._promise, row.signature, row.where)
         else:
             self._check_scale(row)
         return all(holds(known[column], bound) for column, holds, bound in self._tests)
@@ -251,6 +261,13 @@ class _Thresholds:
     def describe(self, report: FilterReport) -> None:
         """Add the ranges, the uncertain rows and notes on the promise and the link to a report."""
         report.ranges = self.ranges
+        report.notes += self._check_scale.notes
+        report.has_threshold = self._promise is not None
+        if self.other_judge:
+            report.notes.append(_OTHER_JUDGE)
+        elif self._promise is not None:
+            names = ("precision", "recall", "sure")
+            report.promise = {name: getattr(self._promise, name) for name in names}
         if self.revised:
             report.notes.append(_REVISED.format("threshold"))
         if self._linker is not None and self._linker.revised:
@@ -261,6 +278,11 @@ class _Thresholds:
             report.notes.append(
                 "the link was made from too few texts for an interval of its map, so no row counts as uncertain"
             )
+
+    def _check_promise(self, promise: Threshold, signature: object, where: str) -> None:
+        """Check a row, or what a link maps to, against a threshold."""
+        self.other_judge |= check_signature(signature, promise, where, across_judges=self._across)
+        self.revised |= is_revised(signature, promise.signature)
 
     def _known(self, row: Row) -> dict[str, float]:
         """Return the columns of a row that have a number, and widen their ranges."""
@@ -276,9 +298,7 @@ class _Thresholds:
     def _linked(self, row: Row, known: dict[str, float], linker: Linker) -> dict[str, float]:
         """Return the numbers of a row on the scale of the link."""
         if self._promise is not None:
-            self.revised |= check_signature(
-                linker.target_signature, self._promise.signature, "the link"
-            )
+            self._check_promise(self._promise, linker.target_signature, "the link")
         if not linker.maps(row.signature, row.where):
             return known
         uncertain = False
@@ -341,15 +361,16 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
     with ExitStack() as stack:
         if selects:
             source = stack.enter_context(read_twice(source, form))
-        if condition.best is not None and condition.by is None:
-            by = score_column(named, read_rows(source, form).columns())
-            condition = replace(condition, by=by)
+        if selects and condition.by is None:
+            with closing(read_rows(source, form)) as scored:
+                condition = replace(condition, by=ranked_by([(named, scored)]))
         rows = read_rows(source, form)
         stack.callback(rows.close)
         columns, mapped = rows.columns() or (), mapped_columns(named)
         if condition.per in mapped and condition.per not in columns:
             condition = replace(condition, per=mapped[condition.per])
         best = _best_rows(source, form, condition) if selects else None
+        _check_first(rows, named, _Thresholds(condition, linker))
 
         renamed = [f"{field}={name}" for field, name in mapped.items()]
         record = {"command": "filter", "options": {"column": renamed}}
@@ -382,6 +403,15 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
     passes.describe(report)
     report.rows = report.passed + report.rejected + report.unscored
     return report
+
+
+def _check_first(rows: Rows, named: str, passes: _Thresholds) -> None:
+    """Test the first row, or the header of a table without rows, so that what is wrong is an error before any output."""
+    first, columns = rows.first(), rows.columns()
+    if first is None and columns:
+        first = Row(f"{named}:1", dict.fromkeys(columns))
+    if first is not None:
+        passes(first)
 
 
 def _of_link(condition: Condition, linker: Linker) -> Condition:

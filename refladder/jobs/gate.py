@@ -122,7 +122,8 @@ def decide(
 
     It fails if it is significantly worse than another one on the contexts that both score; if it is so in the worst
     case; if it lacks a score in significantly more contexts; or if no difference could be significant. Each test is
-    corrected over the pairs of the system. Pairs without a worst case are decided by the first test alone.
+    corrected over the pairs of the system. Pairs without a worst case are decided by the first test alone. The gate says
+    too which others are significantly worse than the system, in either of the first two tests.
     """
     own = [pair for pair in pairs if system in (pair.first, pair.second)]
     others = [pair.second if pair.first == system else pair.first for pair in own]
@@ -132,6 +133,7 @@ def decide(
     needed = math.floor(math.log2(len(own) / SIGNIFICANT)) + 2
     # A reason and the number of the test that it is of; the first test with a reason decides.
     reasons: list[tuple[int, str]] = []
+    beaten = []
     p_values = corrected([pair.p for pair in own])
     for pair, other, p, lacks, p_more in zip(own, others, p_values, lacking, more, strict=True):
         sign = 1 if pair.first == system else -1
@@ -140,6 +142,10 @@ def decide(
             both = f"on the {pair.contexts:,} contexts that both score (p {number(p, 4)})"
             reasons.append((1, f"{worse} {both}"))
         worst = pair.worst_case
+        if _is_worse(p, pair.difference, -sign) or (
+            worst is not None and _is_worse(worst.p_holm, worst.difference, -sign)
+        ):
+            beaten.append(other)
         if worst is None:
             continue
         ours, theirs = worst.unscored_first, worst.unscored_second
@@ -167,7 +173,13 @@ def decide(
             reasons.append((3, too_few))
     _, reason = min(reasons, key=itemgetter(0), default=(0, None))
     # Whoever reads only this value must not pass a system that cannot be compared.
-    return Gate(system=system, worse=reason is not None, reason=reason)
+    return Gate(
+        system=system,
+        worse=reason is not None,
+        reason=reason,
+        compared=tuple(others),
+        beaten=tuple(beaten),
+    )
 
 
 def _is_worse(p: float | None, difference: float | None, sign: int) -> bool:

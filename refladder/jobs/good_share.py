@@ -9,7 +9,7 @@ import numpy as np
 
 from refladder.errors import UsageError, plural
 from refladder.loaders.labelling import TEXT, open_pool
-from refladder.records import same_scale
+from refladder.loaders.scored_tables import check_signature
 from refladder.report.promise_tables import rate_words
 from refladder.report.results import Shown
 from refladder.statistics.rate import (
@@ -160,11 +160,7 @@ def kept_rate(pool: Pool, table: LabelledTable, threshold: Threshold) -> KeptRat
         raise UsageError(
             "this threshold file holds a refusal, so it keeps no rows; calibrate with more labels"
         )
-    if not same_scale(threshold.signature, pool.signature):
-        raise UsageError(
-            f"the threshold was made for scores with another signature, {threshold.signature or 'none'}; these have "
-            f"{pool.signature or 'none'}"
-        )
+    check_signature(pool.signature, threshold, table.source, across_judges=table.across_judges)
     kept = pool.scores >= threshold.cutoff
     used = set(threshold.used)
     fresh = np.array([used.isdisjoint(row.digests) for row in pool.marked], dtype=np.bool_)

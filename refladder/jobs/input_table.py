@@ -46,16 +46,16 @@ def check_input(
     ladders: LadderSet | None = None,
     recorded: Recorded | None = None,
     needs_ladders: bool = True,
-) -> int | None:
+) -> tuple[int | None, int]:
     """Validate a table that gets the columns `added`, before any model is opened.
 
-    Return the number of its rows, None if it can be read only once.
+    Return the number of its rows, None if it can be read only once, and of those that are copies of an earlier one.
     """
     source = tables.source
     if read_once(source):
-        return None
+        return None, 0
     known = _with_ladder(ladders) if needs_ladders else ()
-    count = judged = alone = 0
+    count = judged = alone = copies = 0
     without = Counter[str]()
     with closing(read_rows(source, tables.given)) as rows:
         check_free(source, rows, added)
@@ -66,6 +66,7 @@ def check_input(
             read = _noticed(read, ladders, events)
         for item in read:
             count += 1
+            copies += item.is_copy
             if item.output is not None:
                 judged += 1
                 alone += not item.output.context_id
@@ -88,7 +89,7 @@ def check_input(
             "column of the contexts",
             warns=True,
         )
-    return count
+    return count, copies
 
 
 def _with_ladder(ladders: LadderSet | None) -> Collection[str]:

@@ -11,10 +11,11 @@ from refladder.files.ladder_sets import load_ladders, published_names, rated_nam
 from refladder.loaders import BENCHMARKS
 from refladder.methods.contract import METHODS
 from refladder.prompts import list_templates
-from refladder.records import names_of
+from refladder.records import DOCUMENT, names_of
 from refladder.scoring.rules import RULES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from refladder.files.ladder_sets import LadderSet
@@ -26,10 +27,50 @@ SHIPPED = {
 }
 
 
+# What a row of a table has that a shared set can score, by the task of the set.
+_ROWS = {
+    DOCUMENT: "a text",
+    "open": "a request and a reply",
+    "dialogue": "a conversation and a response",
+    "summarization": "a document and a summary",
+    "story": "an idea and a story",
+    "data-to-text": "data and a text",
+}
+_WITH_PASSAGES = "a question, passages (the background) and an answer"
+
+
 def _whose(ladders: LadderSet) -> str:
     if ladders.anchors:
-        return " for any text"
+        return f" for {_row_of(ladders)}"
     return "" if ladders.contexts else " for the texts of the benchmark, which the set lacks"
+
+
+def _row_of(ladders: LadderSet) -> str:
+    """Return what a row has that a shared set can score."""
+    return _WITH_PASSAGES if _has_passages(ladders) else _ROWS.get(ladders.task, "a text")
+
+
+def _has_passages(ladders: LadderSet) -> bool:
+    anchors = [ladders.contexts[anchor] for anchor in ladders.anchors]
+    return ladders.task != DOCUMENT and all(anchor.background for anchor in anchors)
+
+
+def sets_for(fields: Collection[str] | None) -> str:
+    """Name the shipped shared sets, each with what it scores: those for rows with these fields, all if they are unknown.
+
+    A field is `context` or `background`.
+    """
+    fitting = []
+    for name in published_names():
+        opened = load_ladders(name)
+        if not opened.anchors:
+            continue
+        needed = set() if opened.task == DOCUMENT else {"context"}
+        if _has_passages(opened):
+            needed.add("background")
+        if fields is None or needed == set(fields):
+            fitting.append(f"{name} ({_row_of(opened)})")
+    return ", ".join(fitting)
 
 
 def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:

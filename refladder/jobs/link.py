@@ -14,8 +14,9 @@ from refladder.files.tables import number_in, read_rows
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import without_number
 from refladder.loaders.input_rows import Mapped
-from refladder.loaders.scored_tables import OF_SCORES, mapped_columns, one_scale, reported
-from refladder.records import COLUMN, Decisions, Link, LinkedColumn, is_revised, same_scale
+from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
+from refladder.records import COLUMN, Decisions, Link, LinkedColumn
+from refladder.signatures import OF_SCORES, is_revised, same_scale
 from refladder.statistics import column_maps
 from refladder.statistics.decisions import deciding_cutoffs
 from refladder.version import __version__
@@ -169,8 +170,7 @@ def _read(
 ) -> _Table:
     """Read the scores by context and id, or by context and text; the signature is `column:NAME` where there is none."""
     mapped = Mapped(columns=fields, alone=True)
-    of_scores = [name for name in columns if name.endswith(OF_SCORES)]
-    check_scale = one_scale(of_scores, mix=False)
+    check_scale = OneScale(columns)
     signature: object = ""
     texts: dict[tuple[str, str], int] = {}
     places: list[str] = []
@@ -194,7 +194,7 @@ def _read(
             raise DataError(
                 f"{row.where}: another score of a text with {what} is in {places[place]}; keep one of these rows"
             )
-    named = signature if of_scores else None
+    named = signature if any(name.endswith(OF_SCORES) for name in columns) else None
     return _Table(
         table,
         columns,
@@ -213,7 +213,7 @@ def _text_of(row: Row, mapped: Mapped, id_column: str) -> tuple[str, str] | None
     if id_column:
         cell = without_number(row.fields.get(mapped.columns.get(id_column, id_column)))
         return None if cell is None or cell == "" else (context, str(cell))
-    text = mapped.output_text(row)
+    text, _ = mapped.output_of(row)
     return None if text is None else (context, output_text_id(context, text))
 
 

@@ -129,11 +129,10 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
         look, lowest = result.next_look, result.lowest
     sample = sampled(pool, table)
     candidate = len(sample.path.cutoffs) - 1
-    unlabelled = np.ones(len(pool.scores), np.bool_)
+    unlabelled = pool.unlabelled
     if lowest is not None:
         candidate = result.steps.index(lowest)
-        unlabelled = pool.scores >= lowest.cutoff
-    unlabelled[pool.labelled] = False
+        unlabelled &= pool.scores >= lowest.cutoff
     generator = np.random.default_rng(len(pool.marked))
     drawn = generator.permutation(np.flatnonzero(unlabelled))[: BATCHES[-1]]
     sure = walk_certainty(promise.certainty(look))
@@ -220,6 +219,9 @@ def _write_rows(spec: PlanSpec, out: Path, plan: LabelPlan, rows_drawn: Sequence
     rows = named(read_rows(source, spec.table.given), spec.table.columns)
     columns = rows.columns() or []
     ids = id_columns(columns)
+    if ids == ("output_id",):
+        # An id has the table's own name for it.
+        ids = (spec.table.columns.get("output_id", "output_id"),)
     if not ids:
         raise DataError(
             f"{source}: no id column to match labels by; add output_id, id, or context_id and system"

@@ -25,12 +25,13 @@ from refladder.files.tables import (
 )
 from refladder.loaders.input_rows import Mapped, items
 from refladder.loaders.scored_tables import (
+    OneScale,
     mapped_columns,
-    one_scale,
+    ranked_by,
     reported,
-    score_column,
 )
-from refladder.records import scale_of
+from refladder.signatures import same_scale
+from refladder.thoughts import WHOLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -120,7 +121,8 @@ def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
         raise UsageError(
             f"{option('per-context')} {per_context}: a number of pairs must be 1 or more"
         )
-    mapped = Mapped(columns=mapped_columns(tables.source, asked.columns))
+    # Pairs train with whole texts, thoughts and all.
+    mapped = Mapped(columns=mapped_columns(tables.source, asked.columns), text_of=WHOLE)
     opened = as_ladder_set(ladders)
     contexts = {} if opened is None else opened.contexts
     source, out = tables.source, tables.out
@@ -133,12 +135,23 @@ def run(asked: Pairing, tables: Tables, events: Events) -> PairReport:
     with ExitStack() as stack:
         path = stack.enter_context(read_twice(source, form))
         rows = read_rows(path, form)
-        columns = rows.columns()
-        report = PairReport(column=asked.by or score_column(source_name(source), columns))
+        stack.callback(rows.close)
+        # Only an iterator that has begun closes its file.
+        rows.first()
+        report = PairReport(column=asked.by or ranked_by([(source_name(source), rows)]))
+        check_scale = OneScale([report.column], mix=asked.mix, across_judges=asked.across_judges)
         texts = functools.partial(
-            _texts, path, form, mapped, contexts, report.column, mix=asked.mix
+            _texts,
+            path,
+            form,
+            mapped,
+            contexts,
+            column=report.column,
+            check_scale=check_scale,
         )
         pairs = _choose(texts(), report, margin, per_context)
+        for note in check_scale.notes:
+            events.notice(note)
         sink = open_sink(
             out,
             form_out,
@@ -165,10 +178,15 @@ def _as_messages(write: Write) -> Write:
 
 
 def _texts(
-    path: str, form: str, mapped: Mapped, contexts: Mapping[str, Context], column: str, *, mix: bool
+    path: str,
+    form: str,
+    mapped: Mapped,
+    contexts: Mapping[str, Context],
+    *,
+    column: str,
+    check_scale: OneScale,
 ) -> Iterator[_Text | None]:
     """Return what pairs need of each row; None for a row without a score or an output."""
-    check_scale = one_scale([column], mix=mix)
     for item in items(read_rows(path, form), mapped, check_ids=False):
         score = number_in(item.row, column)
         if item.output is None or score is None:
@@ -311,7 +329,7 @@ def _write_pair(chosen: _Text, rejected: _Text, write: Write, report: PairReport
         rejected.name,
     )
     signature = None
-    if scale_of(chosen.signature) == scale_of(rejected.signature):
+    if same_scale(chosen.signature, rejected.signature):
         signature = chosen.signature
     numbers = (chosen.score, rejected.score, signature)
     write(

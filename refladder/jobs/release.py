@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -17,6 +17,7 @@ from refladder.files.ladder_sets import Checks, certificate_of, new_digest, open
 from refladder.files.release import WHOLE_CERTIFICATE, Check, LadderRow, Manifest, write_shards
 from refladder.records import Revision, by_name
 from refladder.report.dataset_card import Release
+from refladder.statistics.surface import length_rise, right_by_length
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ class _Tally:
             {context_id: task for context_id, (task, _) in contexts.items()},
         )
         self.lengths: dict[int, array[int]] = {}
+        # How many best rungs of a dimension are longer than the worst ones (1), and shorter (-1).
+        self.rises: defaultdict[str, Counter[int]] = defaultdict(Counter)
         # Digest of the published ladders; `checks` has the digest of the local ones.
         self.public = new_digest()
         # The earlier revisions, with the digests of the published ladders.
@@ -85,6 +88,8 @@ class _Tally:
             self.recipes[public.recipe] += 1
             for rung in ladder.rungs:
                 self.lengths.setdefault(rung.level, array("q")).append(len(rung.text))
+            rise = length_rise(ladder.rungs[0].text, ladder.rungs[-1].text)
+            self.rises[ladder.dimension][rise] += 1
             # Only a set without texts has digests of contexts.
             earlier = self._parts.context_digests.get(ladder.context_id)
             _, digest = self._contexts.get(ladder.context_id, ("", earlier))
@@ -111,6 +116,11 @@ class _Tally:
         for _, values in sorted(self.lengths.items()):
             spans.append((min(values), median(values), max(values)))
         return spans
+
+    @property
+    def by_length(self) -> dict[str, tuple[int, int]]:
+        """Return how many ladders of each dimension a rule of length alone gets right, and of how many."""
+        return {name: (right_by_length(each), each.total()) for name, each in self.rises.items()}
 
 
 def _as_released(parts: Parts) -> Parts:
@@ -182,6 +192,7 @@ def stage(folder: Path, asked: Publishing, progress: Progress | None) -> Release
         manifest=manifest,
         recipes=tally.recipes,
         lengths=tally.spans,
+        by_length=tally.by_length,
         baseline=asked.baseline,
         # The card does not show the checks of single ladders.
         certificate=[check for check in checks if not check.context_id],

@@ -37,19 +37,27 @@ from refladder.files.tables import (
 )
 from refladder.jobs.input_table import check_input, open_items
 from refladder.jobs.recorded_judgments import check_recorded_ladders, recorded_files
-from refladder.loaders.input_rows import EMPTY, Item, Mapped
+from refladder.loaders.input_rows import EMPTY, NO_ANSWER, Item, Mapped
 from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
 from refladder.prompts import check_folder
-from refladder.records import Output, names_of, same_scale
+from refladder.records import Output, names_of
 from refladder.scoring.columns import Columns, columns_of, overall_column, weights_for
-from refladder.scoring.judge_check import missing_line, notice_of, prove, unread_line
+from refladder.scoring.judge_check import (
+    missing_line,
+    notice_of,
+    prove,
+    take_checks,
+    unread_line,
+)
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import read_recorded, recorded_mode
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen
+from refladder.signatures import same_run
+from refladder.thoughts import ANSWER, after_thoughts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -69,7 +77,8 @@ if TYPE_CHECKING:
 class Prepared:
     """A run whose ladder set, recorded judgments and table are read and checked; no judge is open.
 
-    `added` are the columns of the scores with their types, and `rows` is the number of rows, None if it is not known.
+    `added` are the columns of the scores with their types, and `rows` is the number of rows, None if it is not
+    known. `copies` is the number of rows that repeat an earlier one.
     """
 
     spec: ScoreSpec
@@ -78,6 +87,7 @@ class Prepared:
     added: Mapping[str, type]
     recorded: Recorded | None
     rows: int | None
+    copies: int = 0
 
 
 def spec_of(
@@ -126,16 +136,21 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
             events.notice(
                 f"{ladders.name} is replaced by {newer}; its scores stay as they are", once=True
             )
-    mapped = Mapped(columns=spec.columns, context=spec.context_id, alone=ladders.serves_any_context)
+    mapped = Mapped(
+        columns=spec.columns,
+        context=spec.context_id,
+        alone=ladders.serves_any_context,
+        text_of=spec.asked.text_of,
+    )
     added = columns_of(spec.asked, ladders)
     recorded = None
     if spec.judgments_from:
         recorded = read_recorded(*dict.fromkeys(spec.judgments_from))
         check_recorded_ladders(recorded, ladders)
         events.notice(recorded.notice)
-    rows = None
+    rows, copies = None, 0
     if check_rows:
-        rows = check_input(
+        rows, copies = check_input(
             spec.tables,
             mapped,
             added,
@@ -145,7 +160,13 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
             needs_ladders=mode_of(spec.asked.answers).needs_ladders,
         )
     return Prepared(
-        spec=spec, ladders=ladders, mapped=mapped, added=added, recorded=recorded, rows=rows
+        spec=spec,
+        ladders=ladders,
+        mapped=mapped,
+        added=added,
+        recorded=recorded,
+        rows=rows,
+        copies=copies,
     )
 
 
@@ -223,6 +244,7 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
         scorer = LadderScorer(judge, prepared.ladders, spec.asked)
         columns = Columns(scorer.run, scorer.scale)
         scorer.report.scales = columns.scales()
+        scorer.report.copies = prepared.copies
         if not dry_run and not spec.is_part:
             check_scored(spec, scorer.report.signature)
         checks: list[JudgeCheck] = []
@@ -242,14 +264,16 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
             # Rows against a shared set share no context with each other, but each its own with all rungs.
             together = None if prepared.ladders.anchors else _context_of
             for number, batch in enumerate(batches(read, judge, together)):
-                folder = session.checks_of(spec.judge)
                 if number == 0 and spec.is_part:
-                    prove(scorer, folder, ask=False)
+                    take_checks(scorer, spec.judge_check)
                 elif number == 0:
+                    folder = session.checks_of(spec.judge)
                     checks = check_judge(scorer, folder, session, events, progress)
                 if number == 0 and progress is not None:
                     progress(0, prepared.rows, "", scorer.prompts_of_a_row)
+                scorer.report.copies += sum(item.is_copy for item in batch)
                 scored = columns.rows(scorer.score(batch, log))
+                scorer.report.thoughts += sum(item.thought for item in batch)
                 if write is not None:
                     for item, values in zip(batch, scored, strict=True):
                         write(item.row, values)
@@ -294,7 +318,7 @@ def check_scored(spec: ScoreSpec, signature: str) -> None:
         record = record_of(out)
         # Judgments of the same file have to be of this run, which their own check says better.
         same_file = judgments is not None and record.options.judgments == str(judgments)
-        if not same_file and not same_scale(record.signature, signature):
+        if not same_file and not same_run(record.signature, signature):
             raise UsageError(
                 f"{out}: holds scores with the signature {record.signature}, and this run has {signature}; {NEXT_STEP}"
             )
@@ -360,7 +384,9 @@ def write_settings(
         "below_bottom": report.below_bottom,
     }
     if report.rung_ratings:
-        found["rung_ratings"] = report.rung_ratings
+        found["rung_ratings"] = list(map(asdict, report.rung_ratings))
+    if report.grade_error:
+        found["grade_error"] = report.grade_error
     if report.models:
         found["models"] = report.models
     write_run(out, {**asdict(spec.config), **found})
@@ -383,8 +409,11 @@ def text_items(spec: ScoreSpec, texts: Sequence[str]) -> tuple[LadderSet, list[I
             raise UsageError(f"--text {text!r:.60}: not UTF-8; convert it")
     items = []
     for number, text in enumerate(texts, start=1):
-        output = Output(id=f"text {number}", context_id=context_id, system="", text=text)
-        items.append(Item(Row("", {}), output if text.strip() else None, EMPTY))
+        said = after_thoughts(text) if spec.asked.text_of == ANSWER else text
+        output = Output(id=f"text {number}", context_id=context_id, system="", text=said)
+        why = NO_ANSWER if text.strip() else EMPTY
+        is_cut = said is not text
+        items.append(Item(Row("", {}), output if said.strip() else None, why, thought=is_cut))
     return ladders, items
 
 
@@ -398,4 +427,5 @@ def score_texts(
     report_check(scorer, session.checks_of(spec.judge), events)
     with JudgmentLog(None, scorer.run) as log:
         scores = scorer.score(items, log)
+    scorer.report.thoughts += sum(item.thought for item in items)
     return scorer, Columns(scorer.run, scorer.scale).rows(scores)

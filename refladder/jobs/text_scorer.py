@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sized
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from refladder.errors import UsageError, in_call
 from refladder.files.ladder_sets import choose_dimensions
@@ -18,6 +18,7 @@ from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, chosen
+from refladder.signatures import is_rating
 from refladder.typed import checked
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class Scorer:
         anchors: with a shared set, the number of its anchors that score; None for those that it names.
         any_judge: score also with a judge that did not distinguish the best rung from the worst when it scored a
             table; the scorer itself makes no such check.
+        text_of: what of a text is judged: its `answer`, which is what follows the marked thoughts that it begins with, or
+            the `whole`.
         store: response store, a file that keeps every answer for reuse; None for the default of the command line (a
             file in the user's cache folder for `openai`, else none), False for none.
 
@@ -79,6 +82,7 @@ class Scorer:
         prompts: str | Path | None = None,
         anchors: int | None = None,
         any_judge: bool = False,
+        text_of: Literal["answer", "whole"] = "answer",
         store: str | Path | bool | None = None,
     ) -> None:
         asked = chosen(Scoring, locals())
@@ -88,6 +92,7 @@ class Scorer:
         words = {name.replace("_", "-"): name for name in Scorer.__init__.__annotations__}
         with in_call(words):
             report_check(self._scorer, self._session.checks_of(judge), Log())
+        self._text_of = asked.text_of
         self._columns = Columns(self._scorer.run, self._scorer.scale)
 
     def close(self) -> None:
@@ -113,13 +118,17 @@ class Scorer:
     @property
     def signature(self) -> str:
         """Return everything that determines a score, in one line; every `Score` has it."""
-        self._scorer.judge_rungs()
         return self._scorer.report.signature
+
+    @property
+    def by_grade(self) -> bool:
+        """Return whether texts are ranked by their grades: those of ratings on a ladder set."""
+        return is_rating(self.signature)
 
     @checked
     def score(
         self,
-        texts: Sequence[str | None],
+        texts: Sequence[str | Sequence[Mapping[str, object]] | None],
         *,
         context_id: str | float | Sequence[str | float] | None = None,
         context: str | Sequence[str] | None = None,
@@ -132,7 +141,7 @@ class Scorer:
         ladder set without the texts of its contexts needs them. With a shared set, texts need no context.
 
         Args:
-            texts: the texts to score.
+            texts: the texts to score; of a chat, a list of messages, the assistant's last one is scored.
             context_id: the context's id: one for all texts, or one for each.
             context: the context's text, likewise.
             background: the context's background, likewise.
@@ -153,7 +162,7 @@ class Scorer:
             choose_dimensions(self._scorer.dimensions, [dimension])
         if context_id is None and context is None and self.needs_contexts:
             raise UsageError("the texts have no context; give context_id=ID or context=TEXT")
-        cells: dict[str, Sequence[str | float | None]] = {"output": texts}
+        cells: dict[str, Sequence[object]] = {"output": texts}
         for name, value in (
             ("context_id", context_id),
             ("context", context),
@@ -164,21 +173,30 @@ class Scorer:
         rows = []
         for number, values in enumerate(zip(*cells.values(), strict=True), start=1):
             rows.append(Row(f"text {number}", dict(zip(cells, values, strict=True))))
-        mapped = Mapped(columns={}, alone=not self.needs_contexts)
+        mapped = Mapped(columns={}, alone=not self.needs_contexts, text_of=self._text_of)
+        read = list(items(rows, mapped, check_ids=False))
+        if thoughts := sum(item.thought for item in read):
+            self._scorer.report.thoughts += thoughts
+            Log().notice(
+                "thoughts are in front of texts: what follows them is judged; text_of='whole' judges the whole texts",
+                once=True,
+            )
         with JudgmentLog(None, self._scorer.run) as log:
-            scored = self._scorer.score(list(items(rows, mapped, check_ids=False)), log)
+            scored = self._scorer.score(read, log)
         every = itertools.chain.from_iterable(scored)
         return [score for score in every if dimension in (None, score.dimension)]
 
     @checked
     def overall(self, scores: Sequence[Score]) -> list[float | None]:
-        """Return the weighted score of each text over its dimensions, between 0 and 1: the column `overall_score` of a table.
+        """Return one number for each text over its dimensions, between 0 and 1: the column `overall_score` of a table.
+
+        Of ratings on a ladder set, it is `overall_grade`.
 
         Args:
             scores: from `score`, all dimensions.
 
         Returns:
-            One for each text, in order; None where a dimension with a weight has no score.
+            One for each text, in order; None where a dimension with a weight has no score or grade.
 
         Raises:
             UsageError: the scores are not those of all dimensions.
@@ -190,7 +208,7 @@ class Scorer:
             raise UsageError(
                 f"the overall score needs the scores of {', '.join(self.dimensions)} for each text"
             )
-        return self._columns.overall(rows)
+        return self._columns.overall(rows, of_grades=self.by_grade)
 
 
 def _for_each(

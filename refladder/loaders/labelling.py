@@ -20,8 +20,9 @@ from refladder.files.tables import Row, Rows, meant_number, number_in, parse_num
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.loaders.input_rows import Mapped
-from refladder.loaders.scored_tables import mapped_columns, reported
-from refladder.records import digest_of, same_scale, without_none
+from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
+from refladder.records import digest_of, without_none
+from refladder.signatures import same_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -157,7 +158,8 @@ class LabelledTable:
 
     `source` is the scored table, of the format `given`. Without a table in `labels`, the label column is there too.
     `good` is the condition of a good label, None where labels are ratings. `unit` is what was drawn at random to be
-    labelled; None is `context` where rows have one. `columns` maps fields to columns.
+    labelled; None is `context` where rows have one. `columns` maps fields to columns. `across_judges` is that of
+    `Filtering`; labels are of one judge's rows.
     """
 
     source: str
@@ -168,6 +170,7 @@ class LabelledTable:
     labels: tuple[str, ...] = ()
     unit: Literal["row", "context"] | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
+    across_judges: bool = False
 
     def __post_init__(self) -> None:
         if not self.by:
@@ -200,6 +203,7 @@ def table_of(given: Mapping[str, Any], threshold: Threshold | None = None) -> La
         labels=given.get("labels") or (),
         unit=unit,
         columns=given.get("columns") or {},
+        across_judges=bool(given.get("across_judges")),
     )
 
 
@@ -222,15 +226,17 @@ class Labelled(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class Pool:
-    """Rows with a score, and labels of some of them; one row of `scores`, `row_numbers` and `units` each.
+    """Rows with a score, and labels of some of them; one row of `scores`, `row_numbers`, `units` and `firsts` each.
 
-    `marked` holds the labelled rows, `contexts` a number for the context of each, and `sample` the texts of a random
-    sample of all rows. `lowest` is the least score of the rows from which labels were drawn, None for all rows.
+    `firsts` are the positions of the first rows with the same text: copies of it, which one label serves. `marked` holds
+    the labelled rows, `contexts` a number for the context of each, and `sample` the texts of a random sample of all rows.
+    `lowest` is the least score of the rows from which labels were drawn, None for all rows.
     """
 
     scores: FloatArray
     unit: Literal["row", "context"]
     units: IntArray
+    firsts: IntArray
     marked: list[Labelled]
     contexts: IntArray
     row_numbers: IntArray
@@ -244,6 +250,13 @@ class Pool:
     def labelled(self) -> IntArray:
         """Return the positions of the labelled rows."""
         return np.array([row.position for row in self.marked], dtype=np.int64)
+
+    @property
+    def unlabelled(self) -> BoolArray:
+        """Return which rows may be labelled next: one of each text that has no label."""
+        left: BoolArray = self.firsts == np.arange(len(self.firsts))
+        left[self.firsts[self.labelled]] = False
+        return left
 
     @property
     def labels(self) -> list[float | str]:
@@ -341,10 +354,13 @@ class _Reader:
     """The columns of a pool, which grow with each row, and what is known of its labels.
 
     `context_of` holds hashes, because the names of a million contexts would take more memory. `marked` are the labelled
-    rows by id. `sample` is a heap of the rows with the greatest places, and so a random sample. `first` is the path and
-    line of the first row with a score. `ids` are the columns that identify a row; `_ONE` means an id of any name,
-    and `wanted` are its names in the tables of labels. `labels` are those of these tables by id, None if the labels are
-    in the scored table. `lowest` is the least score of the rows that labels were drawn from, None for all rows.
+    rows by id; `_labelled` are the signature and the place of the first of them. `firsts` are as in `Pool`, and `first_of`
+    by the hash of a text; `key_of` is the id in `marked` by such a position, `given` are the labels by it, and `joined`
+    counts the copies that joined one, by their own ids. `sample` is a
+    heap of the rows with the greatest places, and so a random sample. `first` is the path and line of the first row with a
+    score. `ids` are the columns that identify a row; `_ONE` means an id of any name, and `wanted` are its names in the
+    tables of labels. `labels` are those of these tables by id, None if the labels are in the scored table. `lowest` is the
+    least score of the rows that labels were drawn from, None for all rows.
     """
 
     def __init__(self, table: LabelledTable) -> None:
@@ -354,6 +370,11 @@ class _Reader:
         self.context_of = array("q")
         self.with_context = False
         self.marked: dict[tuple[str, ...], Labelled] = {}
+        self.firsts = array("q")
+        self.first_of: dict[int, int] = {}
+        self.key_of: dict[int, tuple[str, ...]] = {}
+        self.given: dict[tuple[str, ...], list[float | str]] = {}
+        self.joined: Counter[tuple[str, ...]] = Counter()
         self.sample: list[tuple[str, Texts]] = []
         self.copies: Counter[str] = Counter()
         self.signature: str | None = None
@@ -364,6 +385,12 @@ class _Reader:
         self.wanted: tuple[str, ...] = ()
         self.labels: dict[tuple[str, ...], float | str] | None = None
         self.lowest: float | None = None
+        self._check_scale = OneScale(
+            [table.by],
+            across_judges=table.across_judges,
+            otherwise="calibrate each signature separately",
+        )
+        self._labelled: tuple[object, str] | None = None
 
     def read(self, progress: Progress | None) -> Pool:
         asked = self.table
@@ -382,12 +409,29 @@ class _Reader:
         return self._pool()
 
     def _mark(self, row: Row, position: int, texts: Texts | None) -> None:
-        """Keep the label of a row if it has one."""
+        """Keep the label of a row if it has one; copies of a text count once."""
         key, label = self._label_of(row)
         if label is None:
             return
-        if key not in self.marked:
+        if self._labelled is None:
+            self._labelled, self.signature = (row.signature, row.where), row.signature
+        elif not same_scale(row.signature, self._labelled[0], self.table.by):
+            raise DataError(
+                f"{row.where}: the label is of a grade by another judge than in {self._labelled[1]}; a promise is for one "
+                "judge, so label rows of one judge only"
+            )
+        first = self.firsts[position]
+        of_text = self.key_of.setdefault(first, key)
+        known = self.marked.get(of_text)
+        self.given.setdefault(of_text, []).append(label)
+        if known is None:
             self.marked[key] = Labelled(position, label, _digests(row, key), texts)
+        elif self.firsts[known.position] == first:
+            self.joined[key] += 1
+            labels = self.given[of_text]
+            label = _mean(labels, row.where) if len(set(labels)) > 1 else label
+            digests = tuple(sorted({*known.digests, *_digests(row, key)}))
+            self.marked[of_text] = known._replace(label=label, digests=digests)
         # Rows with the same text for the same context have one id and one label.
         elif self.ids != _ONE or not _is_made(row):
             raise DataError(
@@ -410,7 +454,7 @@ class _Reader:
 
     def _check_used(self, labels: Collection[tuple[str, ...]]) -> None:
         """Note labels of rows that have no score; refuse a table if all its labels are of such rows."""
-        missing = [key for key in labels if key not in self.marked]
+        missing = [key for key in labels if key not in self.marked and key not in self.joined]
         if not missing:
             return
         text = (
@@ -429,14 +473,9 @@ class _Reader:
         if score is None:
             self.unscored += 1
             return False
-        signature = row.signature
         if self.first is None:
-            self.first, self.signature = row.where, signature
-        elif not same_scale(signature, self.signature):
-            raise DataError(
-                f"{row.where}: the scores have another signature here than in {self.first}; calibrate each signature "
-                f"separately: {signature} and {self.signature}"
-            )
+            self.first, self.signature = row.where, row.signature
+        self._check_scale(row)
         # A context is known by its id, else by its text.
         contexts = filled_cells(row, "context_id", "context")
         if contexts:
@@ -444,6 +483,12 @@ class _Reader:
             self.context_of.append(hash(contexts[0]))
         else:
             self.context_of.append(hash((len(self.row_numbers),)))
+        position = first = len(self.scores)
+        text = row.fields.get("output")
+        # Ids of their own say that two rows are two.
+        if type(text) is str and not filled_cells(row, *_NAMES):
+            first = self.first_of.setdefault(hash((*contexts[:1], text)), position)
+        self.firsts.append(first)
         self.scores.append(score)
         self.row_numbers.append(number)
         return True
@@ -560,6 +605,11 @@ class _Reader:
             )
         if unit is None:
             unit = "context" if self.with_context else "row"
+        if self.joined:
+            copies = plural(self.joined.total(), "labelled row")
+            self.notes.append(
+                f"{copies} with the text and context of another: each text counts once"
+            )
         contexts = _numbered(np.array(self.context_of, dtype=np.int64))
         # The order is that of the ids, so numbers of contexts and folds are the same for any order of the rows.
         marked = [self.marked[key] for key in sorted(self.marked)]
@@ -567,6 +617,7 @@ class _Reader:
             scores=np.array(self.scores),
             unit=unit,
             units=contexts if unit == "context" else np.arange(len(contexts)),
+            firsts=np.array(self.firsts, dtype=np.int64),
             marked=marked,
             contexts=_numbered(contexts[[row.position for row in marked]]),
             row_numbers=np.array(self.row_numbers, dtype=np.int64),
@@ -574,7 +625,7 @@ class _Reader:
             lowest=self.lowest,
             unscored=self.unscored,
             sample=[texts for _, texts in self.sample],
-            notes=self.notes,
+            notes=[*self.notes, *self._check_scale.notes],
         )
 
 

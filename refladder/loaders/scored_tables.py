@@ -9,34 +9,79 @@ from refladder.errors import DataError, UsageError, option
 from refladder.files.outputs import RunOptions, RunRecord, read_record, record_of
 from refladder.files.scored_folders import RUN
 from refladder.files.streams import is_url
-from refladder.files.tables import STANDARD, InMemory, is_many
-from refladder.records import is_revised, same_scale, scale_of
+from refladder.files.tables import STANDARD, InMemory, is_many, refuse_judgments
+from refladder.signatures import (
+    GRADE,
+    OF_SCORES,
+    criteria_of,
+    differing_parts,
+    is_older,
+    is_rating,
+    same_scale,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from refladder.files.tables import Row
-    from refladder.records import Progress
+    from refladder.files.tables import Row, Rows
+    from refladder.records import Progress, Threshold
 
 T = TypeVar("T")
 # Rows between two reports.
 _PROGRESS_EVERY = 8192
 # The column of the weighted score of several dimensions; the second name is used where one is called overall.
 OVERALL = "overall_score", "all_dimensions_score"
-# Endings of columns that are comparable within one signature only.
-OF_SCORES = "_score", "_grade", "_spread"
+OVERALL_GRADES = "overall_grade", "all_dimensions_grade"
+_OVER_JUDGES = (
+    "Judges share this scale, and with two models a part of the decisions changes all the same: see "
+    "docs/explanation/does-it-stay.md"
+)
 
 
-def score_column(source: str, columns: Sequence[str] | None) -> str:
-    """Return the column that `score` would rank rows by: the weighted score of all dimensions, or that of the only one."""
-    names = [name for name in columns or () if str(name).endswith("_score")]
-    grades = {
-        f"{str(name).removesuffix('_grade')}_score"
-        for name in columns or ()
-        if str(name).endswith("_grade")
-    }
-    weighted = [name for name in OVERALL if name in names and name not in grades]
-    chosen = weighted or names
+def overall_of(stems: Collection[str]) -> str:
+    """Return the column of the weighted score of criteria whose columns begin with `stems`."""
+    return OVERALL["overall" in stems]
+
+
+def ranked_by(tables: Sequence[tuple[str, Rows]]) -> str:
+    """Return the column that tables are ranked by where none is named: the grade if all are ratings with grades.
+
+    Otherwise it is the score. Both are the weighted ones of several dimensions, or those of the only one.
+    """
+    columns = []
+    for source, rows in tables:
+        refuse_judgments(source, rows.columns() or ())
+        first = rows.first()
+        signature = None if first is None else first.signature
+        columns.append((source, rows.columns() or [], signature))
+    grades = [grade_column(names, signature) for _, names, signature in columns]
+    if grades[0] is not None and len({*grades}) == 1:
+        return grades[0]
+    return _score_column(*columns[0])
+
+
+def grade_column(names: Sequence[str], signature: object) -> str | None:
+    """Return the column of the grade of ratings that rows are ranked by; None for other scores."""
+    stems = criteria_of(signature)
+    if not is_rating(signature) or not stems:
+        return None
+    score = f"{stems[0]}_score" if len(stems) == 1 else overall_of(stems)
+    grade = f"{score.removesuffix('_score')}{GRADE}"
+    return grade if grade in names else None
+
+
+def _score_column(source: str, columns: Sequence[str], signature: object) -> str:
+    """Return the column of the weighted score of all dimensions, or of the score on the only one."""
+    names = [name for name in columns if str(name).endswith("_score")]
+    if stems := criteria_of(signature):
+        weighted = [overall_of(stems)] if len(stems) > 1 else []
+    else:
+        # Only a dimension has a note; the tables of earlier versions have grades of dimensions only.
+        end = "_note" if any(str(name).endswith("_note") for name in columns) else GRADE
+        weighted = [
+            name for name in OVERALL if f"{name.removesuffix('_score')}{end}" not in columns
+        ]
+    chosen = [name for name in weighted if name in names] or names
     if len(chosen) != 1:
         problem = (
             f"several score columns ({', '.join(chosen)})" if chosen else "no column NAME_score"
@@ -59,50 +104,111 @@ def run_of(source: str) -> RunRecord:
     return read_record(Path(source) / RUN) if is_many(source) else record_of(source)
 
 
-def one_scale(columns: Sequence[str], *, mix: bool) -> Callable[[Row], None]:
-    """Return a check of rows that all have one signature; it checks nothing with `mix`, or if no column holds scores."""
-    column = next((name for name in columns if name.endswith(OF_SCORES)), None)
-    # The first signature, and the row that has it.
-    seen: list[tuple[object, str]] = []
+class OneScale:
+    """A check that the numbers of rows in some columns are on one scale; nothing is checked with `mix`.
 
-    def check(row: Row) -> None:
+    With `across_judges`, grades of ratings may be by several judges, and `notes` says so. `otherwise` is the next step
+    after other scales.
+    """
+
+    def __init__(
+        self,
+        columns: Sequence[str],
+        *,
+        mix: bool = False,
+        across_judges: bool = False,
+        otherwise: str = "",
+    ) -> None:
+        self._otherwise = otherwise
+        self._columns = [name for name in columns if name.endswith(OF_SCORES) and not mix]
+        self._across = across_judges
+        # The first signature, and the row that has it.
+        self._first: tuple[object, str] | None = None
+        self._another_judge: object = None
+
+    def __call__(self, row: Row) -> None:
+        """Raise DataError for a row on another scale than the first."""
+        if not self._columns:
+            return
         signature = row.signature
-        if not seen:
-            seen.append((signature, row.where))
-        first, where = seen[0]
-        if not same_scale(signature, first):
-            parts, first_parts = differing_parts(signature, first)
+        if self._first is None:
+            self._first = signature, row.where
+        first, where = self._first
+        if signature == first:
+            return
+        for column in self._columns:
+            if same_scale(signature, first, column):
+                continue
+            if self._across and same_scale(signature, first, column, across_judges=True):
+                self._another_judge = signature
+                continue
+            here, there = differing_parts(signature, first, column, across_judges=self._across)
+            way = (
+                way_on(signature, first, column)
+                or self._otherwise
+                or (
+                    "filter each signature separately, or compare them as they are with "
+                    f"{option('mix')}"
+                )
+            )
             raise DataError(
-                f"{row.where}: the scores in column {column!r} are on different scales: {parts} here, "
-                f"{first_parts} in {where}; filter each signature separately, or compare them as they are "
-                f"with {option('mix')}"
+                f"{row.where}: the scores in column {column!r} are on different scales: {here} here, {there} in "
+                f"{where}; {way}"
             )
 
-    return check if column is not None and not mix else lambda _row: None
+    @property
+    def notes(self) -> list[str]:
+        """Say what several judges on the scale of one ladder set mean."""
+        if self._first is None or self._another_judge is None:
+            return []
+        judges = differing_parts(self._first[0], self._another_judge, self._columns[0])
+        return [f"the grades are by several judges ({'; '.join(judges)}). {_OVER_JUDGES}"]
 
 
-def check_signature(signature: object, wanted: str | None, where: str) -> bool:
-    """Refuse scores on another scale than a threshold's; return whether they are of a later revision of its ladders."""
-    if not same_scale(signature, wanted):
-        here, there = differing_parts(signature, wanted)
-        raise DataError(
-            f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the "
-            "threshold file; run `refladder calibrate` with labels of these scores"
+def way_on(signature: object, other: object, column: str) -> str:
+    """Say how scores with two signatures can be compared all the same; empty if nothing helps."""
+    if is_older(signature, other) or is_older(other, signature):
+        return (
+            "an earlier version of refladder made the one whose signature names no criteria; run `refladder rescore` "
+            "with its judgments, which asks no judge"
         )
-    return is_revised(signature, wanted)
+    grade = f"{column.removesuffix('_score')}{GRADE}" if column.endswith("_score") else column
+    if not same_scale(signature, other, grade, across_judges=True):
+        return ""
+    if grade == column:
+        return f"both judges are on the scale of one ladder set, which {option('across-judges')} accepts"
+    return f"{grade} is on the scale of the ladder set with both judges, which {option('across-judges')} accepts"
 
 
-def differing_parts(first: object, second: object) -> tuple[str, str]:
-    """Return the parts of two signatures that are not in both."""
-    return _not_in(first, second), _not_in(second, first)
+def check_signature(
+    signature: object,
+    threshold: Threshold,
+    where: str,
+    *,
+    across_judges: bool = False,
+) -> bool:
+    """Refuse scores on another scale than a threshold's; return whether another judge made the threshold.
 
-
-def _not_in(signature: object, other: object) -> str:
-    if signature is None:
-        return "no signature"
-    others = (scale_of(other) or "").split("|")
-    parts = [part for part in str(scale_of(signature)).split("|") if part not in others]
-    return "|".join(parts) or "nothing in its place"
+    With `across_judges`, another judge on the scale of the same ladders is no other scale.
+    """
+    wanted, column = threshold.signature, threshold.column
+    if same_scale(signature, wanted, column):
+        return False
+    if across_judges and same_scale(signature, wanted, column, across_judges=True):
+        return True
+    if is_older(wanted, signature):
+        raise DataError(
+            f"{where}: an earlier version of refladder made the threshold, and its signature names no criteria; run "
+            "`refladder calibrate` again with its labels and these scores"
+        )
+    here, there = differing_parts(signature, wanted, column, across_judges=across_judges)
+    way = (
+        way_on(signature, wanted, column) or "run `refladder calibrate` with labels of these scores"
+    )
+    raise DataError(
+        f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the threshold "
+        f"file; {way}"
+    )
 
 
 def reported(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UsageError, option
-from refladder.files.jsonl import TO_UTF8, read_bytes
+from refladder.files.jsonl import not_utf8, read_bytes
 from refladder.files.tables import Row, read_rows
 from refladder.loaders.fields import as_row
 from refladder.parsing import parse_json
@@ -85,9 +85,7 @@ def decode(path: Path, data: bytes) -> str:
         return data.removeprefix(BYTE_ORDER_MARK).decode("utf-8")
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        raise DataError(
-            f"{path}:{line}: not UTF-8 (byte {error.object[error.start]:#04x}); {TO_UTF8}"
-        ) from error
+        raise not_utf8(f"{path}:{line}", error) from error
 
 
 def read_json(path: Path, data: bytes) -> Any:

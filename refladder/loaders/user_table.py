@@ -26,12 +26,22 @@ from refladder.files.tables import (
     InMemory,
     Row,
     cell_of,
+    column_of,
     read_once,
     read_rows,
     read_twice,
+    text_cell,
 )
+from refladder.loaders.chats import before_output, is_answered, messages_in, output_in, rendered
 from refladder.loaders.draft import MEAN, Draft, output_text_id
-from refladder.loaders.fields import missing_column, name_of, numbers_of, text_of, texts_of
+from refladder.loaders.fields import (
+    missing_column,
+    name_of,
+    numbers_of,
+    text_of,
+    texts_of,
+    value_of,
+)
 from refladder.loaders.sources import fetch_table, read_table, table_of
 from refladder.loaders.task_files import FIELDS, read_task
 from refladder.records import DOCUMENT, Benchmark, Context, Dimension, names_of, text_id
@@ -101,7 +111,7 @@ def read_user_table(
 
 
 def _add_output(draft: Draft, row: Row, columns: Mapping[str, str], context_id: str) -> str:
-    text = text_of(row, columns["output"])
+    text = _output_text(row, columns["output"])
     system = _name_if_any(row, columns, "system") or ""
     output_id = _name_if_any(row, columns, "output_id")
     by_text = output_id is None and not system
@@ -116,6 +126,17 @@ def _add_output(draft: Draft, row: Row, columns: Mapping[str, str], context_id: 
         repeated=by_text or "rater" in columns,
         advice="keep one of them, or name who rated each in a column 'rater'",
     )
+
+
+def _output_text(row: Row, column: str) -> str:
+    """Return the text of an output, or of the assistant's last message."""
+    value = value_of(row, column)
+    if not isinstance(value, list):
+        return text_of(row, column)
+    text, why = output_in(messages_in(row.where, column, value))
+    if text is None:
+        raise DataError(f"{row.where}: column {column!r}: {why}; leave the row out")
+    return text
 
 
 def _name_if_any(row: Row, columns: Mapping[str, str], field: str) -> str | None:
@@ -249,7 +270,7 @@ def _find_columns(
                 f"map the field {field!r} to its column with {column_option(field, 'COLUMN')}"
             )
     used = set(matches.values())
-    used |= {column.partition(".")[0] for column in used}
+    used |= set(map(column_of, used))
     unused = [str(column) for column in row.fields if column not in used]
     for field in fields:
         near = similar(field, unused, NEAR)
@@ -276,7 +297,7 @@ def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: b
         # A field whose cell is empty is treated as absent.
         filled = {}
         for field, name in columns.items():
-            if cell_of(row.fields, name) not in (None, ""):
+            if text_cell(row.fields, name) not in (None, ""):
                 filled[field] = name
         columns = filled
     text = background = ""
@@ -293,9 +314,23 @@ def _add_context(draft: Draft, row: Row, columns: Mapping[str, str], *, alone: b
 
 
 def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
-    """Return text and background of a row's context; `text_id` makes an id from them if the row has none."""
-    text = text_of(row, columns["context"])
+    """Return text and background of a row's context; `text_id` makes an id from them if the row has none.
+
+    Of a chat, the context is what is before the output: in its own column, and in that of the output.
+    """
+    column, output = columns["context"], columns.get("output")
+    value = value_of(row, column)
+    if isinstance(value, list):
+        messages = messages_in(row.where, column, value)
+        said = None if output is None or output == column else cell_of(row.fields, output)
+        if output == column or (output is None and is_answered(messages)):
+            messages = before_output(messages)
+        elif isinstance(said, list):
+            messages += before_output(messages_in(row.where, output or "", said))
+        text = rendered(messages)
+    else:
+        text = text_of(row, column)
     background = columns.get("background")
-    if background is None or cell_of(row.fields, background) is None:
+    if background is None or text_cell(row.fields, background) is None:
         return text, ""
     return text, text_of(row, background)

@@ -46,9 +46,9 @@ from refladder.jobs.score import set_named
 from refladder.many_files.worker import read_counts
 from refladder.many_files.workers import DEATHS
 from refladder.parsing import adapter, each_leaf
-from refladder.records import scale_of
 from refladder.scoring.modes import mode_of
 from refladder.scoring.score_report import ScoreReport
+from refladder.signatures import scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from refladder.loaders.input_rows import Mapped
     from refladder.many_files.worker import Answer, Counts, Task
     from refladder.many_files.workers import Workers
-    from refladder.records import JudgeCheck, Progress
+    from refladder.records import JudgeCheck, Judgment, Progress
 
 # The message names at most this number of failed files.
 _SHOWN = 10
@@ -203,6 +203,8 @@ def score_files(
             _check_columns(left[0].source, task.given, mapped)
             if not earlier:
                 _check_ladders(source, files, task, mapped)
+            # Another part may have begun meanwhile, and rated the rungs.
+            run = _continued(folder, run, read_run(folder), sizes)
             _write(folder, run)
         driver = _Driver(folder=folder, run=run, counts=dict(earlier), events=events)
         if left or run.signature is None or (before is not None and before.judge != judge):
@@ -348,6 +350,7 @@ class _Driver:
                         running[worker],
                         self.run.signature,
                         self.usd.get(worker, 0.0),
+                        self.run.judge_check or (),
                         self.run.rung_judgments,
                     )
                 ready = workers.wait(self._under_way)
@@ -415,7 +418,7 @@ class _Driver:
                 self.run,
                 signature=self.run.signature or answer.signature,
                 judge_check=self.checks or self.run.judge_check,
-                rung_judgments=answer.rung_judgments,
+                rung_judgments=self._first_ratings(answer.signature) or answer.rung_judgments,
             )
             # Only a judge of this signature may continue a killed run.
             _write(self.folder, self.run)
@@ -425,6 +428,13 @@ class _Driver:
         else:
             self.counts[file.name] = answer.counts
             self._report()
+
+    def _first_ratings(self, signature: str) -> list[Judgment]:
+        """Return the ratings of rungs that another part of this run has written meanwhile: there is one reading a run."""
+        other = read_run(self.folder)
+        if other is None or scale_of(other.signature) != scale_of(signature):
+            return []
+        return other.rung_judgments
 
     def _under_way(self, worker: int, rows: int) -> None:
         self.partly[worker] = rows
@@ -460,8 +470,21 @@ def _finish(folder: Folder, run: FolderRun, counts: Mapping[str, Counts]) -> int
     if missing:
         return missing
     counted = [everything[file.name] for file in run.files]
-    scales = merged([each.report for each in counted]).scales
-    _write(folder, replace(run, scales=scales, files=[each.file for each in counted]))
+    for name, each in everything.items():
+        if each.report.rung_ratings != counted[0].report.rung_ratings:
+            raise DataError(
+                f"{folder.path_of(name)}: its grades are by another reading of the rungs than those of "
+                f"{counted[0].file.name}; delete this file and run the same command again"
+            )
+    total = merged([each.report for each in counted])
+    finished = replace(
+        run,
+        scales=total.scales,
+        rung_ratings=counted[0].report.rung_ratings,
+        grade_error=total.grade_error,
+        files=[each.file for each in counted],
+    )
+    _write(folder, finished)
     used: set[str] = set()
     for file in run.files:
         used |= {judgments_name(file.name), counts_name(file.name)}
@@ -477,6 +500,7 @@ def merged(reports: Sequence[ScoreReport]) -> ScoreReport:
     total: dict[str, Any] = {}
     for report in reports:
         total = _added(total, asdict(report))
+        total["rung_ratings"] = report.rung_ratings
     return ScoreReport(**total)
 
 

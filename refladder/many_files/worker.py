@@ -35,11 +35,12 @@ from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.scored_folders import ScoredFile, counts_name, judgments_name, stamp
 from refladder.jobs.score import check_judge, open_set, prepare, score_rows, set_named
 from refladder.parsing import adapter
-from refladder.records import names_of, scale_of
+from refladder.records import names_of
 from refladder.scoring.score_report import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session, checks_folder
 from refladder.settings import ScoreSpec, Scoring, Tables, chosen
+from refladder.signatures import scale_of
 from refladder.students import first_pass
 from refladder.students.student import open_student
 
@@ -249,6 +250,7 @@ class Worker:
             budget=self._budget,
         )
         self._opened = False
+        self._checks: Sequence[JudgeCheck] = ()
         self._rung_judgments: list[Judgment] = []
         self._told: dict[str, float] = {}
 
@@ -257,24 +259,26 @@ class Worker:
         file: ScoredFile | None,
         signature: str | None,
         usd: float = 0.0,
+        checks: Sequence[JudgeCheck] = (),
         rung_judgments: Sequence[Judgment] = (),
     ) -> Answer:
         """Score a file; None only checks the judge. A failure is an answer too.
 
-        `signature` is that of the files before, and `rung_judgments` their ratings of the rungs, which are not asked
-        again. `usd` is what a worker that died had spent of the budget.
+        `signature` is that of the files before, `checks` the check of the judge, and `rung_judgments` its ratings of the
+        rungs, which are not asked again. `usd` is what a worker that died had spent of the budget.
         """
         counts: Counts | None = None
         error: RefladderError | None = None
         stops = False
-        checks: list[JudgeCheck] = []
+        found: list[JudgeCheck] = []
         own = ""
+        self._checks = checks
+        # Another part of the run may have rated the rungs first.
+        self._rung_judgments = list(rung_judgments) or self._rung_judgments
         where = "" if file is None else f"{file.source}: "
         try:
-            if not self._opened:
-                self._rung_judgments = list(rung_judgments)
-                if self._budget is not None:
-                    self._budget.spent = usd
+            if not self._opened and self._budget is not None:
+                self._budget.spent = usd
             own = self._signature
             self._opened = True
             self._compare(own, signature)
@@ -286,7 +290,7 @@ class Worker:
                     counts = self._scored_when_free(file)
             elif self._student is None:
                 folder = checks_folder() if self._task.checks else None
-                checks = check_judge(self._scorer(), folder, self._session, Silent())
+                found = check_judge(self._scorer(), folder, self._session, Silent())
         except PlugInError as failure:
             # One row must not end the run.
             error = DataError(f"{where}{failure}")
@@ -309,7 +313,7 @@ class Worker:
             error=error,
             stops=stops or (error is not None and file is None),
             spent=self._spent(),
-            checks=checks,
+            checks=found,
             rung_judgments=[] if file else self._rung_judgments,
         )
 
@@ -414,6 +418,7 @@ class Worker:
             context_id=task.context_id,
             judgments=judgments,
             is_part=True,
+            judge_check=self._checks,
             rung_judgments=self._rung_judgments,
         )
         told = _Told(self._tell)

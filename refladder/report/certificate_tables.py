@@ -24,7 +24,7 @@ _STEPS = (
     ("in order", "ladders whose higher rung is better, of those that decide"),
     (
         "p",
-        "exact sign test over contexts, Holm-corrected over all steps of the set; 0.05 or less passes",
+        "exact sign test over contexts, Holm-corrected over the steps of the dimension; 0.1 or less passes",
     ),
     ("w", "mean probability that the higher rung is better"),
     ("surface w", "the same for the builtin judge, which reads no meaning"),

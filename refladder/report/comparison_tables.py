@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from refladder.errors import option
 from refladder.report.rendering import PlainTable, number, with_interval
 from refladder.report.results import Shown
 from refladder.statistics.bootstrap import LEAST_CONTEXTS
@@ -48,11 +49,28 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gate:
-    """Whether a system is worse than another one or cannot be compared, and the sentence that says why."""
+    """Whether a system is worse than another one or cannot be compared, and the sentence that says why.
+
+    `compared` are the other systems, and `beaten` those of them that are significantly worse than this one.
+    """
 
     system: str
     worse: bool
     reason: str | None
+    compared: tuple[str, ...]
+    beaten: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """Return the verdict, and a warning where another system is worse: the wrong one may be tested."""
+        lines = [f"gate: failed: {self.reason}"]
+        if not self.worse:
+            lines = [f"gate: {self.system} is not worse than {', '.join(self.compared)}: passed"]
+        for other in self.beaten:
+            lines.append(
+                f"{other} is significantly worse than {self.system}; the gate tests the system that is named, so if "
+                f"{other} is the candidate, give {option('fail-if-worse')} {other}"
+            )
+        return lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,15 +93,13 @@ class Comparison(Shown):
     pairs: tuple[Pair, ...]
     gate: Gate | None
 
-    @property
-    def reason(self) -> str | None:
-        """Return why the system of the gate fails; None if it passes, or there is no gate."""
-        return None if self.gate is None else self.gate.reason
-
     def summary(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
         systems, pairs = list(map(asdict, self.systems)), list(map(asdict, self.pairs))
-        return {**asdict(self), "systems": systems, "pairs": pairs}
+        gate = self.gate and asdict(self.gate)
+        if gate:
+            gate |= {name: list(gate[name]) for name in ("compared", "beaten")}
+        return {"by": self.by, "systems": systems, "pairs": pairs, "gate": gate}
 
     def records(self) -> list[dict[str, Any]]:
         """Return each pair with its worst case as columns of their own."""

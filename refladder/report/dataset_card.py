@@ -44,6 +44,7 @@ class Release:
         manifest: what is in the release.
         recipes: number of ladders of each recipe.
         lengths: shortest, median and longest text of each level, in characters.
+        by_length: how many ladders of each dimension a rule of length alone gets right, and of how many.
         baseline: whether fixed rules wrote the texts.
         certificate: the checks of the whole set, of each dimension and of its levels.
         notices: sentences for the publisher.
@@ -53,6 +54,7 @@ class Release:
     manifest: Manifest
     recipes: Mapping[Recipe, int]
     lengths: Sequence[tuple[int, float, int]]
+    by_length: Mapping[str, tuple[int, int]]
     baseline: bool
     certificate: Sequence[Check]
     notices: tuple[str, ...]
@@ -189,8 +191,18 @@ def _page(release: Release, repository: str, address: str, licence: str) -> str:
             dimensions=_table("dimension", "human scale", "description", rows=dimensions),
             recipes=_table("writer", "prompts", "sampling", "refladder", "ladders", rows=recipes),
             lengths=_table("rung", "shortest", "median", "longest", rows=lengths),
+            by_length=length_line(release.by_length),
             certificate=_certificate(release.certificate[:_CHECKS]),
         )
+    )
+
+
+def length_line(counts: Mapping[str, tuple[int, int]]) -> str:
+    """Say on how many ladders of each dimension a rule of length alone is right, of how many."""
+    shown = ", ".join(f"{name} {right:,} of {of:,}" for name, (right, of) in counts.items())
+    return (
+        f"A rule of length alone (characters) tells the best rung from the worst on: {shown}. Where it is right on nearly "
+        "all, the judge check does not show that a judge reads more than length."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.metered import PlannedCosts
-from refladder.errors import agreeing, plural
+from refladder.errors import agreeing, option, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +18,8 @@ _REASONS = 10
 
 
 _COUNTS = (
-    *("rows", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom"),
-    *("unparsed", "cut", "low_mass"),
+    *("rows", "copies", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom"),
+    *("unparsed", "cut", "low_mass", "thoughts"),
 )
 
 
@@ -40,6 +40,7 @@ def summary_lines(report: ScoreReport) -> list[str]:
     judgments = f"{plural(report.judgments, 'judgment')} ({report.reused:,} reused, {report.unparsed:,} unparsed)"
     lines = [
         f"{plural(report.rows, 'row')}, {plural(missing, 'score')} missing; {judgments}",
+        *copy_lines(report),
         *warning_lines(report),
         *(f"  {count:,} x {reason}" for reason, count in reasons[:_REASONS]),
     ]
@@ -52,9 +53,30 @@ def summary_lines(report: ScoreReport) -> list[str]:
         lines.append(
             f"{name}: standard deviation of the score between orders of the rungs {spread:.2f}"
         )
+    lines += _error_lines(report)
     return lines + beyond_lines(
         report.above_top, report.below_bottom, report.judged_top, report.judged_bottom
     )
+
+
+def copy_lines(report: ScoreReport) -> list[str]:
+    """Count the rows that repeat an earlier one; nothing without them."""
+    if not report.copies:
+        return []
+    repeats = agreeing(report.copies, "repeats", "repeat")
+    return [f"{plural(report.copies, 'row')} {repeats} the text and context of an earlier row"]
+
+
+def _error_lines(report: ScoreReport) -> list[str]:
+    """Say how uncertain grades are through the choice of anchors."""
+    lines = []
+    for name, error in report.grade_error.items():
+        more = f"; --anchors {report.most_anchors} lowers this" if report.most_anchors else ""
+        lines.append(
+            f"{name}: grades are uncertain by {error:.2f} through the choice of {report.anchors_of(name)} "
+            f"{report.placed_by}{more}. Tables on the same {report.placed_by} share this error"
+        )
+    return lines
 
 
 def essential_lines(report: ScoreReport) -> list[str]:
@@ -65,6 +87,11 @@ def essential_lines(report: ScoreReport) -> list[str]:
 def warning_lines(report: ScoreReport) -> list[str]:
     """Warn about judgments that were parsed but are unreliable; nothing for a run without them."""
     lines = []
+    if report.thoughts:
+        lines.append(
+            f"Thoughts in front of the output in {report.thoughts:,} of {plural(report.rows, 'row')}: what follows them was "
+            f"judged. {option('text-of')} whole judges the whole text."
+        )
     if report.cut:
         lines.append(
             f"Context truncated in {report.cut:,} of {plural(report.judgments, 'judgment')}, to fit the judge. "

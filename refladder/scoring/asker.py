@@ -127,7 +127,8 @@ class Asker:
 
     The run of `log` says how it is asked: 0 answers reads label probabilities (arXiv 2307.07889, equation 3), K above 0
     takes the shares of K sampled ones (equation 5). Recorded judgments answer questions by their ids. A judgment whose
-    label mass is below `least_mass` is stored as it is and returned as unparsed.
+    label mass is below `least_mass` is stored as it is and returned as unparsed. With `rungs_anew`, a response store
+    answers no rating of a rung: a judge that has changed would be placed by what it once said.
     """
 
     backend: Backend
@@ -135,6 +136,7 @@ class Asker:
     log: JudgmentLog
     least_mass: float = LEAST_MASS
     batch: int = BATCH
+    rungs_anew: bool = False
 
     @property
     def signature(self) -> str:
@@ -220,8 +222,14 @@ class Asker:
         if self.template.role == REWARD:
             return [fill(self.template, slots) for slots in question.slots_of_each()]
         if not self.template.claims:
-            return [fill(self.template, question.slots)]
+            return [self.marked(fill(self.template, question.slots), question)]
         return [fill(self.template, question.slots, claim) for claim in OUTCOMES]
+
+    def marked(self, prompt: Prompt, question: Question) -> Prompt:
+        """Return the prompt of a question, asked anew where it has to be."""
+        ids = question.comparison
+        rates_a_rung = ids.subject.startswith(RUNG) and not ids.against
+        return replace(prompt, anew=True) if self.rungs_anew and rates_a_rung else prompt
 
     def characters(self, question: Question) -> int:
         """Count the characters of a question's prompts, times the sampled answers; 0 for recorded judgments."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
@@ -11,10 +10,12 @@ import numpy as np
 from refladder.arrays import known_numbers
 from refladder.errors import UnknownNameError, UsageError, option, plural
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.loaders.scored_tables import OVERALL
-from refladder.records import names_of
+from refladder.loaders.scored_tables import overall_of
+from refladder.records import digest_of, names_of
 from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import overall, rule_named
+from refladder.signatures import GRADE, column_stem
+from refladder.thoughts import CUT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +42,7 @@ class ColumnNames(NamedTuple):
 
 def column_names(dimension: str) -> ColumnNames:
     """Return the names of the columns that a dimension adds."""
-    stem = re.sub(r"\W+", "_", dimension)
+    stem = column_stem(dimension)
     return ColumnNames(*(f"{stem}_{field}" for field in ColumnNames._fields))
 
 
@@ -52,8 +53,12 @@ def anchor_spread_column(dimension: str) -> str:
 
 def overall_column(dimensions: Sequence[Dimension]) -> str:
     """Return the column of the weighted score of several dimensions; another where a dimension itself is called overall."""
-    taken = {column_names(dimension.name).score for dimension in dimensions}
-    return OVERALL[OVERALL[0] in taken]
+    return overall_of([column_stem(dimension.name) for dimension in dimensions])
+
+
+def overall_grade_column(dimensions: Sequence[Dimension]) -> str:
+    """Return the column of the weighted grade of several dimensions."""
+    return overall_column(dimensions).removesuffix("score") + GRADE.removeprefix("_")
 
 
 def interval_columns(column: str) -> tuple[str, str]:
@@ -62,22 +67,31 @@ def interval_columns(column: str) -> tuple[str, str]:
 
 
 def added_columns(
-    dimensions: Sequence[Dimension], *, shared: bool = False, intervals: bool = False
+    dimensions: Sequence[Dimension],
+    *,
+    shared: bool = False,
+    intervals: bool = False,
+    grades: bool = True,
 ) -> dict[str, type]:
-    """Return every column that scoring adds to a row, with its type."""
+    """Return every column that scoring adds to a row, with its type; `grades` says whether there are ladders."""
     added: dict[str, type] = {}
+    # Many databases ignore the case of names.
+    taken: set[str] = set()
     for dimension in dimensions:
         names = column_names(dimension.name)
         columns = dict.fromkeys(names, float) | {names.note: str}
         if shared:
             columns[anchor_spread_column(dimension.name)] = float
-        clash = next((column for column in (names.note, *columns) if column in added), None)
+        clash = next(
+            (column for column in (names.note, *columns) if column.casefold() in taken), None
+        )
         if clash is not None:
             raise UsageError(
                 f"dimension {dimension.name!r} would share the column {clash!r} with another; "
                 f"score them in two runs with {option('dimension')}"
             )
         added.update(columns)
+        taken |= {column.casefold() for column in columns}
     if len(dimensions) > 1:
         if overall_column(dimensions) in added:
             raise UsageError(
@@ -85,6 +99,8 @@ def added_columns(
                 f"in two runs with {option('dimension')}"
             )
         added[overall_column(dimensions)] = float
+        if grades:
+            added[overall_grade_column(dimensions)] = float
     for dimension in dimensions if intervals else ():
         added.update(dict.fromkeys(interval_columns(column_names(dimension.name).score), float))
     added["signature"] = str
@@ -98,6 +114,7 @@ def columns_of(asked: Scoring, ladders: LadderSet) -> dict[str, type]:
         choose_dimensions(ladders.dimensions, asked.dimensions),
         shared=bool(ladders.anchors) and mode.has_anchor_spread,
         intervals=mode.has_intervals,
+        grades=bool(ladders.ladders),
     )
 
 
@@ -126,10 +143,14 @@ class Columns:
         self._intervals = mode.has_intervals
         dimensions = run.dimensions
         rule = rule_named(scale.rule)
-        self.added = added_columns(dimensions, shared=self._shared, intervals=self._intervals)
+        self._grades = run.rungs > 0
+        self.added = added_columns(
+            dimensions, shared=self._shared, intervals=self._intervals, grades=self._grades
+        )
         self._names = [column_names(dimension.name) for dimension in dimensions]
         self._human = [(float(each.low), float(each.high)) for each in dimensions]
         self._overall = overall_column(dimensions) if len(dimensions) > 1 else None
+        self._overall_grade = overall_grade_column(dimensions)
         self._weights = weights_for(dimensions, scale.weights)
         self._bounds = np.array(
             [mode.bounds(rule, run.rungs, (each.low, each.high)) for each in dimensions]
@@ -142,13 +163,20 @@ class Columns:
             self._names, self._human, self._bounds.tolist(), strict=True
         ):
             scales |= {names.score: (low, high), names.grade: human}
-        return scales if self._overall is None else {**scales, self._overall: (0.0, 1.0)}
+        if self._overall is not None:
+            scales[self._overall] = (0.0, 1.0)
+            if self._grades:
+                scales[self._overall_grade] = (0.0, 1.0)
+        return scales
 
-    def overall(self, rows: Sequence[Sequence[Score]]) -> list[float | None]:
-        """Return the weighted score of each row, between 0 and 1; None where a dimension with a weight has no score."""
-        values = [[score.value for score in scores] for scores in rows]
+    def overall(
+        self, rows: Sequence[Sequence[Score]], *, of_grades: bool = False
+    ) -> list[float | None]:
+        """Return the weighted score or grade of each row, 0 to 1; None where a dimension with a weight has none."""
+        values = [[score.grade if of_grades else score.value for score in row] for row in rows]
         numbers = np.array(values, dtype=np.float64).reshape(-1, len(self._names))
-        return known_numbers(overall(numbers, self._bounds, self._weights))
+        bounds = np.array(self._human) if of_grades else self._bounds
+        return known_numbers(overall(numbers, bounds, self._weights))
 
     def rows(self, rows: Sequence[Sequence[Score]]) -> list[dict[str, float | str | None]]:
         """Return the columns of each row, in the order of `added_columns`."""
@@ -167,6 +195,9 @@ class Columns:
         if self._overall is not None:
             for columns, combined in zip(table, self.overall(rows), strict=True):
                 columns[self._overall] = combined
+            grades = self.overall(rows, of_grades=True) if self._grades else ()
+            for columns, grade in zip(table, grades, strict=False):
+                columns[self._overall_grade] = grade
         for columns, scores in zip(table, rows, strict=True) if self._intervals else ():
             for names, score in zip(self._names, scores, strict=True):
                 ends = score.interval or (None, None)
@@ -177,9 +208,22 @@ class Columns:
 
 
 def signature_of(run: Run, scale: Scale) -> str:
-    """Return everything that determines a score, in one line."""
+    """Return everything that determines a score, in one line: what was asked of whom, and how answers count."""
     asked = mode_of(run.mode).signature(run, scale)
-    return f"ladders:{run.ladders}|{run.recipe.signature}|{asked}"
+    digests = [f"{column_stem(each.name)}@{_criterion_digest(each)}" for each in run.dimensions]
+    parts = [f"ladders:{run.ladders}", f"criteria:{','.join(digests)}"]
+    weights = weights_for(run.dimensions, scale.weights).tolist()
+    if len({*weights}) > 1:
+        named = zip(run.dimensions, weights, strict=True)
+        listed = ",".join(f"{column_stem(each.name)}={weight:.12g}" for each, weight in named)
+        parts.append(f"weights:{listed}")
+    return "|".join([*parts, run.recipe.signature, asked])
+
+
+def _criterion_digest(dimension: Dimension) -> str:
+    """Return a digest of what a criterion asks: name, description and the ends of its scale."""
+    ends = f"{float(dimension.low)!r} {float(dimension.high)!r}"
+    return digest_of(dimension.name, dimension.description, ends, size=6)
 
 
 def block_notes(
@@ -200,7 +244,10 @@ def block_notes(
         if cut:
             why = cut[0].note or "the context was truncated"
             notes.append(f"{len(cut)} of {plural(each, 'judgment')}: {why}")
-        notes += [judgment.note or "" for judgment in judged if None in judgment.stated][:1]
+        partial = [
+            judgment for judgment in judged if None in judgment.stated or judgment.note == CUT
+        ]
+        notes += [judgment.note or "" for judgment in partial][:1]
         low = [judgment.mass or 0.0 for judgment in judged if has_low_mass(judgment)]
         if low:
             count = f"{len(low)} of {plural(each, 'judgment')}"

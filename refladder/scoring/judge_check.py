@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
+from collections import Counter
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import bdtr
 
 from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import JudgeRefusedError, option, plural
 from refladder.files.jsonl import read_record, write_record
-from refladder.records import SCHEMAS, JudgeCheck, digest_of
+from refladder.records import SCHEMAS, JudgeCheck, by_name, digest_of
 from refladder.scoring.asker import Asker
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import drawn_ladders
-from refladder.statistics.certificate import ALPHA, sign_test
+from refladder.statistics.certificate import sign_test
 from refladder.statistics.rate import wilson
+from refladder.statistics.surface import length_rise, right_by_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,11 +34,16 @@ if TYPE_CHECKING:
     from refladder.scoring.modes.mode import Group
     from refladder.scoring.scorer import LadderScorer
 
-# From how many ladders of a dimension a pass means something and the sign test refuses.
+# From how many ladders a pass means something, and the sign test of all ladders of a run refuses.
 FEWEST = 12
-# Ladders that could be read, below which no judge is refused.
+# With fewer ladders, even a judge that is right on all of them is not significantly better than chance.
 LEAST = 5
-# Share of the ladders: 5 of 12 is refused (interval .19 to .68), and 12 of 12 passes (.76 to 1).
+# A good judge is right on this share of the ladders, and hardly ever refused.
+GOOD = 0.9
+# The error of the sign tests, and of all refusals of a good judge by single dimensions together.
+ALPHA = 0.05
+_ROUNDING = 1e-9
+# Share of the ladders that a proof shows: 12 of 12 has an interval from .76, and 11.5 of 12 one from .699.
 NEEDED = 0.7
 _UNSHOWN = "not shown to distinguish the best rung from the worst better than chance"
 
@@ -61,7 +70,9 @@ def prove(
         groups = drawn_questions(scorer.ladders, dimension, mode, scorer.dimensions)
         path = _file(folder, run, groups)
         if path and path.exists():
-            known[name] = read_record(JudgeCheck, path)
+            # A check of an earlier version was stored without this count.
+            by_length = _by_length(scorer.ladders, dimension)
+            known[name] = replace(read_record(JudgeCheck, path), by_length=by_length)
         # Answers that could not be read are read again.
         if name not in known or known[name].unparsed:
             new[name] = groups
@@ -71,21 +82,27 @@ def prove(
             groups = list(itertools.chain(*new.values()))
             prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
             progress(0, prompts, "judge check before the first row", 1)
-        asker = Asker(scorer.judge, template, JudgmentIndex(None, run))
+        asker = Asker(scorer.judge, template, JudgmentIndex(None, run), rungs_anew=True)
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.read:
                 write_record(path, check)
     checks = [known[name] for name in drawn if name in known]
-    scorer.notes = check_notes(checks)
-    refused = _failed(checks)[0]
+    take_checks(scorer, checks)
+    refused = _judged(checks)[0]
     if refused and not scorer.any_judge:
         old = [files[check.dimension] for check in refused if check.dimension not in new]
         fingerprint = scorer.judge.fingerprint
         raise JudgeRefusedError(
-            f"{fingerprint} is {_UNSHOWN} ({_counts(refused)}): {_remedy(fingerprint, old)}"
+            f"{fingerprint} is {_UNSHOWN} ({_refused(checks)}): {_remedy(fingerprint, old)}"
         )
     return checks
+
+
+def take_checks(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> None:
+    """Let the scores of a scorer say what the checks of its judge show."""
+    scorer.notes = check_notes(checks)
+    scorer.refused = refused_on(checks)
 
 
 def _remedy(fingerprint: str, stored: Sequence[Path | None]) -> str:
@@ -134,6 +151,7 @@ def judge_checks(
     if isinstance(asker.backend, DryRunBackend):
         return []
     checks = []
+    dimensions = by_name(ladders.dimensions)
     for name, groups in drawn.items():
         of_dimension = [judgments[question.comparison] for question in itertools.chain(*groups)]
         answers = mode.check_answers(of_dimension, ladders.rungs)
@@ -156,23 +174,31 @@ def judge_checks(
                 low=interval and interval.low,
                 high=interval and interval.high,
                 note=next((each.note for each in of_dimension if each.logprobs is None), None),
+                by_length=_by_length(ladders, dimensions[name]),
             )
         )
     return checks
+
+
+def _by_length(ladders: LadderSet, dimension: Dimension) -> int:
+    """Count the ladders of a check in which a rule of length alone finds the best rung."""
+    drawn = (ladder.rungs for _, ladder in drawn_ladders(ladders, dimension))
+    return right_by_length(Counter(length_rise(rungs[0].text, rungs[-1].text) for rungs in drawn))
 
 
 def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
     """Write what the checks show, and warnings about dimensions that are refused or without a proof."""
     if not checks:
         return [], []
-    groups = _failed(checks)
-    failed, too_few, doubtful = map(_counts, groups)
+    groups = _judged(checks)
+    failed, (unshown, doubtful) = _refused(checks), map(_counts, groups[1:])
     warnings = [unread] if (unread := unread_line(checks)) else []
     if failed:
         warnings.append(f"The judge is {_UNSHOWN} ({failed}); do not rely on its scores.")
-    if too_few:
+    if unshown:
         warnings.append(
-            f"The judge is {_UNSHOWN} ({too_few}). It is not refused, because these are too few ladders."
+            f"The judge is {_UNSHOWN} ({unshown}). It is not refused, because a judge that is right on "
+            f"{100 * GOOD:.0f} % of the ladders may do as badly by chance."
         )
     if doubtful:
         share = f"{100 * NEEDED:.0f} %"
@@ -182,7 +208,17 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
         warnings.append(
             f"The judge check is no proof ({doubtful}): {why}. `refladder certify` shows more."
         )
-    return [f"judge check, best rung against the worst: {_counts(checks)}"], warnings
+    shown = [f"judge check, best rung against the worst: {_counts(checks)}"]
+    of_length = []
+    for check in checks:
+        if check.by_length and _beats_chance(check.by_length, check.compared):
+            of_length.append(f"{check.dimension} {check.by_length} of {check.compared}")
+    if of_length:
+        shown.append(
+            f"a rule of length alone (characters) is right on {', '.join(of_length)}; the check does not show that a judge "
+            "reads more than length there"
+        )
+    return shown, warnings
 
 
 def unread_line(checks: Sequence[JudgeCheck]) -> str:
@@ -205,42 +241,78 @@ def checks_json(checks: Sequence[JudgeCheck]) -> dict[str, object]:
 
 def check_notes(checks: Sequence[JudgeCheck]) -> dict[str, str]:
     """Return the note of scored rows by dimension, for dimensions on which the judge is not better than chance."""
-    failed, too_few, _ = _failed(checks)
-    notes = {}
-    for check in [*failed, *too_few]:
-        notes[check.dimension] = f"the judge is {_UNSHOWN} ({_counts([check])})"
-    return notes
+    refused, unshown, _ = _judged(checks)
+    return _notes_of([*refused, *unshown])
 
 
-def _failed(
+def refused_on(checks: Sequence[JudgeCheck]) -> dict[str, str]:
+    """Return why a judge is refused, by dimension: ratings get no grade there, also where any judge may score."""
+    return _notes_of(_judged(checks)[0])
+
+
+def _notes_of(checks: Sequence[JudgeCheck]) -> dict[str, str]:
+    return {check.dimension: f"the judge is {_UNSHOWN} ({_counts([check])})" for check in checks}
+
+
+def _judged(
     checks: Sequence[JudgeCheck],
 ) -> tuple[list[JudgeCheck], list[JudgeCheck], list[JudgeCheck]]:
-    """Return the checks that refuse a judge, those with too few ladders to, and the others without a proof.
+    """Return the checks that refuse a judge, those not better than chance that do not, and others without a proof.
 
-    Dimensions with fewer than 12 ladders count together.
+    For the last two groups, dimensions with fewer than 12 ladders count together.
     """
-    failed: list[JudgeCheck] = []
-    too_few: list[JudgeCheck] = []
+    refused = _bad_alone(checks)
+    if not refused and _fails_together(checks):
+        refused = [check for check in checks if not _beats_chance(check.right, check.read)]
+    unshown: list[JudgeCheck] = []
     doubtful: list[JudgeCheck] = []
     small = [check for check in checks if check.read < FEWEST]
     for check in checks:
-        together = small if check in small else [check]
-        read = sum(each.read for each in together)
-        right = sum(each.right for each in together)
-        _, low, high = wilson(right, read) if read else (None, None, None)
-        below = high is not None and high < NEEDED
-        # A judge that guesses is right on half of the ladders. Few ladders do not show whether it is .5 or .9.
-        p_value = sign_test(np.floor(np.array([right])), np.array([read])).item()
-        guesses = p_value > ALPHA
-        # One dimension may refuse a judge that is right on the others.
-        alone = check.read >= LEAST and check.high is not None and check.high < NEEDED
-        if alone or (read >= LEAST and below) or (read >= FEWEST and guesses):
-            failed.append(check)
-        elif below or (read >= LEAST and guesses):
-            too_few.append(check)
-        elif low is None or low < NEEDED or sum(each.compared for each in together) < FEWEST:
+        pooled = small if check in small else [check]
+        read, right = _summed(pooled)
+        low = wilson(right, read).low if read else None
+        if check in refused:
+            continue
+        if read >= LEAST and not _beats_chance(right, read):
+            unshown.append(check)
+        elif low is None or low < NEEDED or sum(each.compared for each in pooled) < FEWEST:
             doubtful.append(check)
-    return failed, too_few, doubtful
+    return refused, unshown, doubtful
+
+
+def _bad_alone(checks: Sequence[JudgeCheck]) -> list[JudgeCheck]:
+    """Return the dimensions on which a good judge would be right so rarely with less than .05 / their number."""
+    bad = []
+    for check in checks:
+        # A ladder with one right order may count for the judge.
+        if bdtr(math.ceil(check.right - _ROUNDING), check.read, GOOD) < ALPHA / len(checks):
+            bad.append(check)
+    return bad
+
+
+def _fails_together(checks: Sequence[JudgeCheck]) -> bool:
+    """Return whether all ladders of a run together, if they are not too few, do not beat chance."""
+    read, right = _summed(checks)
+    return read >= FEWEST and not _beats_chance(right, read)
+
+
+def _summed(checks: Sequence[JudgeCheck]) -> tuple[int, float]:
+    """Return the ladders of checks that could be read, and those that are right."""
+    return sum(check.read for check in checks), sum(check.right for check in checks)
+
+
+def _refused(checks: Sequence[JudgeCheck]) -> str:
+    """Count the right ladders of the dimensions that refuse a judge; those of all, where only these together do."""
+    counts = _counts(_judged(checks)[0])
+    if len(checks) > 1 and counts and not _bad_alone(checks):
+        read, right = _summed(checks)
+        counts += f"; together {right:g} of {plural(read, 'ladder')}"
+    return counts
+
+
+def _beats_chance(right: float, of: int) -> bool:
+    """Return whether so many right ladders are significantly more than half; halves are rounded down."""
+    return sign_test(np.floor(np.array([right])), np.array([of])).item() <= ALPHA
 
 
 def _counts(checks: Sequence[JudgeCheck]) -> str:

@@ -51,9 +51,9 @@ from refladder.records import (
     Run,
     impossible,
     names_of,
-    scale_of,
     without_none,
 )
+from refladder.signatures import scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from refladder.scoring.question import Question
 
+_PERCENT = 100
 # Lines read at a time.
 _CHUNK = 1024
 # Part of the prompts of a recipe with yes/no questions.
@@ -142,28 +143,28 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     return run, judgments()
 
 
-def outcomes_of(run: Run) -> tuple[str, ...]:
+def _outcomes_of(run: Run) -> tuple[str, ...]:
     """Return the outcomes of a run's judgments of texts; a reward model knows no tie."""
     if run.rates:
         return RATINGS
     return (WIN, LOSS) if any(_REWARD in prompt for prompt in run.recipe.prompts) else OUTCOMES
 
 
-def check_outcomes(
+def _check_outcomes(
     where: str, judgment: Judgment, allowed: Collection[str], *, all_of: bool = True
 ) -> None:
-    """Check that a stored judgment is a choice between all outcomes of its question, or some of them."""
+    """Check that a stored judgment is a choice between all outcomes of its question in order, or some of them."""
     # This is the usual case, and quick.
     if judgment.outcomes == allowed:
         return
-    outcomes = set(judgment.outcomes)
-    if not outcomes <= set(allowed) or (all_of and len(outcomes) < len(allowed)):
+    in_order = tuple(outcome for outcome in allowed if outcome in judgment.outcomes)
+    if judgment.outcomes != in_order or (all_of and len(in_order) < len(allowed)):
         shown = ", ".join(allowed)
         if allowed is _GRADES:
             shown = ", ".join(("1", "2", "...", *_GRADES[-2:]))
         raise DataError(
-            f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between {shown}; "
-            "correct the line, or delete the file"
+            f"{where}: outcomes {', '.join(judgment.outcomes)[:80]!r}, and this file holds judgments between {shown}, "
+            "in this order; correct the line, or delete the file"
         )
 
 
@@ -172,10 +173,28 @@ def _judgment(run: Run, where: str, line: str) -> Judgment:
 
 
 def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
-    """Check that label probabilities add to 1 at most; yes/no questions are three, each with a sum of its own."""
+    """Check what every reader of a stored judgment relies on.
+
+    Label probabilities add to 1 at most; yes/no questions are three, each with a sum of its own. A judgment with rungs, or
+    a rating, is between the outcomes of its run, and has a stated number for each order.
+    """
     apart = any(_YES_NO in prompt for prompt in run.recipe.prompts)
-    if wrong := impossible(judgment.logprobs or (), judgment.mass, apart=apart):
+    wrong = impossible(judgment.logprobs or (), judgment.mass, apart=apart)
+    stated = judgment.stated
+    if (
+        (judgment.logprobs is not None or stated)
+        and run.recipe.prompts
+        and len(stated) != run.stated
+    ):
+        wrong = (
+            f"{plural(len(stated), 'stated number')}, and this file's first line says {run.stated}"
+        )
+    if not all(0 <= number <= _PERCENT for number in without_none(stated)):
+        wrong = f"stated numbers that are not all between 0 and {_PERCENT}"
+    if wrong:
         raise DataError(f"{where}: {wrong}; correct the line, or delete the file")
+    if run.rungs or run.rates:
+        _check_outcomes(where, judgment, _outcomes_of(run))
     return judgment
 
 
@@ -383,10 +402,9 @@ class JudgmentLog:
                 self._ahead = line[0], _judgment(self.run, *line)
             if self._ahead is None:
                 break
-            where, judgment = self._ahead
+            judgment = self._ahead[1]
             if judgment.key != question.key or judgment.comparison != question.comparison:
                 raise _changed(self._path, self._number, judgment, question)
-            check_outcomes(where, judgment, outcomes_of(self.run))
             judgments.append(judgment)
             self._ahead = None
         return judgments
@@ -440,15 +458,15 @@ class JudgmentIndex(JudgmentLog):
         if path is None:
             return
         graded = any(_VERIFIER in prompt for prompt in run.recipe.prompts)
-        rewarded = outcomes_of(run) == (WIN, LOSS)
+        rewarded = _outcomes_of(run) == (WIN, LOSS)
         with self:
             while (line := self._next_line()) is not None:
                 judgment = _judgment(self.run, *line)
                 if not rewarded and (graded or judgment.against is None):
-                    check_outcomes(line[0], judgment, _GRADES, all_of=False)
+                    _check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
                     all_three = not rewarded and len(judgment.outcomes) == len(OUTCOMES)
-                    check_outcomes(line[0], judgment, OUTCOMES if all_three else (WIN, LOSS))
+                    _check_outcomes(line[0], judgment, OUTCOMES if all_three else (WIN, LOSS))
                 self.judgments[judgment.key] = judgment
 
     def _check_run(self, where: str, line: str) -> bool:

@@ -11,7 +11,7 @@ import functools
 import hashlib
 import itertools
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -171,6 +171,14 @@ def ladder_questions(
         sides = shown_output, rung_side(rung, anchor)
         for target, reference in (sides, sides[::-1])[:orders]:
             yield comparison_of(context, dimension, target, reference)
+
+
+def first_revision(ladders: LadderSet) -> LadderSet:
+    """Return a set with the ladders that it had before the first `build --add`."""
+    if not ladders.earlier:
+        return ladders
+    first = itertools.islice(ladders.ladders.items(), ladders.earlier[0].ladders)
+    return replace(ladders, ladders=dict(first))
 
 
 def drawn_ladders(ladders: LadderSet, dimension: Dimension) -> list[tuple[Context, Ladder]]:

@@ -41,11 +41,11 @@ from refladder.records import (
     Run,
     digest_of,
     log_of,
-    scale_of,
 )
-from refladder.scoring.judgment_file import check_outcomes, read_judgments
+from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.modes.rating_answer import shares_of
 from refladder.scoring.question import level_of, rung_id
+from refladder.signatures import scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -302,9 +302,9 @@ def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator
     def judged() -> Iterator[Judged]:
         for place, judgment in judgments:
             given = set(judgment.outcomes)
-            if kind == RATED:
-                check_outcomes(place, judgment, RATINGS)
-            elif judgment.against is None or not set(outcomes[:2]) <= given <= set(OUTCOMES):
+            if kind != RATED and (
+                judgment.against is None or not set(outcomes[:2]) <= given <= set(OUTCOMES)
+            ):
                 raise DataError(
                     f"{place}: a grade of one text, and recorded judgments are comparisons; name the judgments of "
                     "`refladder score`, or those of a method over pairs"

@@ -1,90 +1,106 @@
-"""The place of a rating on a ladder, from a judge's own ratings of the rungs."""
+"""The place of a rating on a ladder: the share of the rungs that a judge rates lower."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from refladder.records import without_none
+from refladder.errors import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.arrays import FloatArray
+    from refladder.records import RungRating
 
-# Least rise of the mean rating from the lowest level to the highest.
-LEAST_RISE = 0.5
-# Digits of the mean ratings: runs that differ by rounding errors have one scale.
-_DIGITS = 2
+# Ratings are compared at these digits: a place jumps at ties, and rounding errors must not move it.
+_DIGITS = 9
+# The fewest anchors whose choice gives a standard error.
+LEAST_ANCHORS = 3
 
 
-@dataclass(frozen=True, slots=True)
+def rungs_beaten(
+    ratings: FloatArray, rungs: FloatArray, levels: Sequence[int], ends: tuple[float, float]
+) -> FloatArray:
+    """Return the share of rungs that each rating beats, between 0 and 1; NaN where nothing is known.
+
+    At the rating of a rung, it is the share of a level's rungs that are rated lower, and half of those that are rated
+    equally, as a mean over the levels. Between two such ratings it is linear. It is 0 at the low end of the rating
+    scale and 1 at the high end, unless rungs are rated there.
+
+    Source: King and Wand 2007 (nonparametric anchoring vignettes), with a mean over levels.
+
+    Args:
+        ratings: those to place.
+        rungs: the ratings of the rungs; NaN is left out.
+        levels: the level of each rung.
+        ends: of the rating scale.
+    """
+    at = np.round(rungs, _DIGITS)
+    known = ~np.isnan(at)
+    if not known.any():
+        return np.full(np.shape(ratings), np.nan)
+    _, level, sizes = np.unique(np.asarray(levels)[known], return_inverse=True, return_counts=True)
+    knots, knot = np.unique(at[known], return_inverse=True)
+    steps = np.bincount(knot, 1 / (sizes[level] * len(sizes)))
+    shares = np.cumsum(steps) - steps / 2
+    low, high = ends
+    if knots[0] > low:
+        knots, shares = np.append(low, knots), np.append(0.0, shares)
+    if knots[-1] < high:
+        knots, shares = np.append(knots, high), np.append(shares, 1.0)
+    return cast("FloatArray", np.interp(np.round(ratings, _DIGITS), knots, shares))
+
+
 class RungScale:
-    """The mean rating of each level of the rungs, from the worst; None for a level without a parsed rating."""
+    """A judge's ratings of rungs on one dimension, which place its ratings of texts."""
 
-    means: tuple[float | None, ...]
+    def __init__(self, readings: Sequence[RungRating], ends: tuple[float, float]) -> None:
+        self._ends = ends
+        self._levels = np.array([reading.level for reading in readings], np.int64)
+        self._anchors = np.array([reading.anchor for reading in readings], np.str_)
+        self._rungs = np.array([reading.rating for reading in readings], np.float64)
+        self.problem = self._problem()
 
-    @property
-    def knots(self) -> list[tuple[float, float]]:
-        """Return mean ratings and levels, both rising: neighbours out of order are one knot, at their means."""
-        pools: list[list[tuple[float, int]]] = []
-        for level, rating in enumerate(self.means, start=1):
-            if rating is None:
-                continue
-            pools.append([(rating, level)])
-            while len(pools) > 1 and _mean(pools[-2])[0] >= _mean(pools[-1])[0]:
-                pools[-2:] = [[*pools[-2], *pools[-1]]]
-        return [_mean(pool) for pool in pools]
-
-    @property
-    def rise(self) -> float:
-        """Return how far the mean rating rises from the lowest level to the highest."""
-        known = without_none(self.means)
-        return known[-1] - known[0] if known else 0.0
-
-    @property
-    def is_usable(self) -> bool:
-        """Return whether ratings can be placed between the levels."""
-        return self.rise >= LEAST_RISE and len(self.knots) > 1
-
-    @property
-    def problem(self) -> str:
-        """Say why ratings cannot be placed between the levels."""
-        known = without_none(self.means)
-        if not known:
+    def _problem(self) -> str:
+        """Say why ratings have no place; empty if they have one."""
+        read = ~np.isnan(self._rungs)
+        if not read.any():
             return "the judge's ratings of the rungs are missing or unparsed"
-        return (
-            f"the judge's mean rating is {known[0]:g} for the lowest level of the rungs and {known[-1]:g} for the "
-            f"highest, and a grade needs a rise of {LEAST_RISE:g}"
-        )
+        for level in np.unique(self._levels).tolist():
+            of_level = read[self._levels == level]
+            if 2 * of_level.sum() < len(of_level):
+                return (
+                    f"{of_level.sum()} of {plural(len(of_level), 'rung')} of level {level} have a rating, and a grade "
+                    "needs half of them"
+                )
+        known = np.round(self._rungs[read], _DIGITS)
+        if known.min() == known.max():
+            return f"the judge rates all rungs {known[0]:g}"
+        return ""
 
-    def grades(self, ratings: FloatArray, scale: tuple[float, float]) -> FloatArray:
-        """Place ratings on the ladder, in units of the human scale; NaN where the scale is not usable.
+    def grades(self, ratings: FloatArray, human: tuple[float, float]) -> FloatArray:
+        """Place ratings on the ladder, in units of the human scale; NaN where there is a problem."""
+        if self.problem:
+            return np.full(np.shape(ratings), np.nan)
+        low, high = human
+        beaten = rungs_beaten(ratings, self._rungs, self._levels.tolist(), self._ends)
+        return low + (high - low) * beaten
 
-        A rating equal to the mean of level l of N beats l - 1/2 rungs. Between knots the number is linear; beyond them
-        it continues with the slope of the nearest step, to 0 and N.
+    def errors(self, ratings: FloatArray, human: tuple[float, float]) -> FloatArray:
+        """Return the standard error of each grade through the choice of anchors, by the jackknife; NaN without one.
+
+        Each anchor is left out once, and all ratings are placed again. Source: Efron and Stein 1981.
         """
-        low, high = scale
-        if not self.is_usable:
-            return np.full(len(ratings), np.nan)
-        at, levels = np.array(self.knots).T
-        slopes = np.diff(levels) / np.diff(at)
-        step = np.clip(np.searchsorted(at, ratings) - 1, 0, len(slopes) - 1)
-        beaten = levels[step] + (ratings - at[step]) * slopes[step] - 0.5
-        beaten = np.clip(beaten, 0.0, len(self.means))
-        return cast("FloatArray", low + (high - low) * beaten / len(self.means))
-
-
-def rung_scale(ratings: Sequence[Sequence[float]]) -> RungScale:
-    """Return the scale of the ratings of each level, from the worst."""
-    means = [round(sum(each) / len(each), _DIGITS) if each else None for each in ratings]
-    return RungScale(tuple(means))
-
-
-def _mean(pool: Sequence[tuple[float, int]]) -> tuple[float, float]:
-    return (
-        sum(rating for rating, _ in pool) / len(pool),
-        sum(level for _, level in pool) / len(pool),
-    )
+        anchors = np.unique(self._anchors)
+        if self.problem or len(anchors) < LEAST_ANCHORS:
+            return np.full(np.shape(ratings), np.nan)
+        low, high = human
+        places = []
+        for anchor in anchors:
+            kept = self._anchors != anchor
+            levels = self._levels[kept].tolist()
+            places.append(rungs_beaten(ratings, self._rungs[kept], levels, self._ends))
+        found = np.std(places, axis=0) * np.sqrt(len(anchors) - 1)
+        return cast("FloatArray", (high - low) * found)

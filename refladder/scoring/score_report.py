@@ -7,6 +7,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+# pydantic resolves the annotations at run time.
+from refladder.records import RungRating  # noqa: TC001
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -21,17 +26,22 @@ _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|(?<=has )[\d,]+(?= tokens)|(?<=label m
 class ScoreReport:
     """Counts of a run: rows, missing scores by dimension and by reason, judgments needed and reused.
 
-    `scored` rows have every score.
+    `scored` rows have every score, and `copies` have the text and context of an earlier row.
+    `thoughts` are rows with marked thoughts in front of the text that was judged.
     `unparsed` judgments gave no reading, `cut` ones are of a shortened context, and `low_mass` ones of a label mass
     below one half.
     By dimension, of `judged_top` texts, `above_top` beat the top rung with p above 1/2. `order_variance` sums, over
     `order_texts`, the variance of the score between the orders of the rungs. `scales` are both ends of each column of
-    scores and grades. `rung_ratings` are the judge's mean ratings of the levels of the rungs, and `no_grade` says why they
-    give no grades. `models` are the answers of a server in this run by the model that they name.
+    scores and grades. `rung_ratings` are the judge's ratings of rungs, and `no_grade` says why a dimension has no grades.
+    `error_squares` sum, over `placed` texts, the square of the standard error of the grade through the choice of anchors;
+    `placed_by` are `anchors` or `ladders`, and `most_anchors` is the number of anchors of a set of which some do not score,
+    else empty.
+    `models` are the answers of a server in this run by the model that they name.
     """
 
     rows: int = 0
     scored: int = 0
+    copies: int = 0
     unscored: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, int] = field(default_factory=dict)
     judgments: int = 0
@@ -39,6 +49,7 @@ class ScoreReport:
     unparsed: int = 0
     cut: int = 0
     low_mass: int = 0
+    thoughts: int = 0
     disagreements: int = 0
     order_pairs: int = 0
     above_top: dict[str, int] = field(default_factory=dict)
@@ -48,8 +59,12 @@ class ScoreReport:
     order_texts: dict[str, int] = field(default_factory=dict)
     judged_bottom: dict[str, int] = field(default_factory=dict)
     scales: dict[str, tuple[float, float]] = field(default_factory=dict)
-    rung_ratings: dict[str, list[float | None]] = field(default_factory=dict)
+    rung_ratings: list[RungRating] = field(default_factory=list)
     no_grade: dict[str, str] = field(default_factory=dict)
+    error_squares: dict[str, float] = field(default_factory=dict)
+    placed: dict[str, int] = field(default_factory=dict)
+    placed_by: str = ""
+    most_anchors: str = ""
     models: dict[str, int] = field(default_factory=dict)
     signature: str = ""
 
@@ -73,6 +88,26 @@ class ScoreReport:
         for name, total in self.order_variance.items():
             spread[name] = math.sqrt(total / self.order_texts[name])
         return spread
+
+    def count_errors(self, dimension: str, errors: FloatArray) -> None:
+        """Add the standard errors of grades on a dimension, which are NaN where there are none."""
+        known = errors[np.isfinite(errors)]
+        if len(known):
+            squares = self.error_squares.get(dimension, 0.0) + float((known**2).sum())
+            self.error_squares[dimension] = squares
+            self.placed[dimension] = self.placed.get(dimension, 0) + len(known)
+
+    @property
+    def grade_error(self) -> dict[str, float]:
+        """Return the standard error of the grades by dimension, through the choice of anchors: a root mean square."""
+        errors = {}
+        for name, total in self.error_squares.items():
+            errors[name] = math.sqrt(total / self.placed[name])
+        return errors
+
+    def anchors_of(self, dimension: str) -> int:
+        """Return the number of anchors, or of ladders, whose rungs place the ratings on a dimension."""
+        return len({each.anchor for each in self.rung_ratings if each.dimension == dimension})
 
     def count_rows(self, rows: Sequence[Sequence[Score]]) -> None:
         """Add rows, and count their missing scores by dimension and by reason."""

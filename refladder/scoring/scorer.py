@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import sys
 import time
 from dataclasses import replace
@@ -14,7 +13,7 @@ import numpy as np
 from refladder.arrays import known_numbers
 from refladder.errors import UsageError, option
 from refladder.files.ladder_sets import choose_dimensions
-from refladder.records import Context, Run, Sampling, Score, digest_of
+from refladder.records import Context, Run, RungRating, Sampling, Score
 from refladder.scoring.asker import Asker, judging_template
 from refladder.scoring.columns import (
     block_notes,
@@ -22,8 +21,10 @@ from refladder.scoring.columns import (
     least_masses,
     signature_of,
 )
+from refladder.scoring.grades import expected_grade
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
+from refladder.scoring.question import level_of
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from refladder.records import Dimension, Judgment
     from refladder.scoring.modes import Mode
     from refladder.scoring.modes.mode import Group
+    from refladder.scoring.question import Question
     from refladder.scoring.rung_scale import RungScale
     from refladder.settings import Scale, Scoring
 
@@ -89,8 +91,10 @@ class Verdicts:
     def __init__(self, run: Run, scale: Scale) -> None:
         self.run = run
         self._mode = mode_of(run.mode)
-        self.report = ScoreReport(signature=signature_of(run, scale))
-        self._scales: Mapping[str, RungScale] = {}
+        self.report = ScoreReport(
+            signature=signature_of(run, scale), placed_by="anchors" if run.anchors else "ladders"
+        )
+        self._scales: dict[str, RungScale] = {}
         # Done once, as the look-up reads the metadata of every installed package.
         self._rule = rule_named(scale.rule)
 
@@ -103,21 +107,34 @@ class Verdicts:
         report.low_mass += sum(map(has_low_mass, judgments))
         self._mode.count(self.run, judgments, report)
 
-    def take_rungs(self, judgments: Sequence[Judgment]) -> None:
-        """Take the judgments of rungs that come before those of texts."""
+    def take_rungs(
+        self,
+        judgments: Sequence[Judgment],
+        unasked: Sequence[Question] = (),
+        refused: Mapping[str, str] | None = None,
+    ) -> None:
+        """Take the judgments of rungs that come before those of texts, and the rungs that have none.
+
+        A dimension on which the judge is `refused`, with the reason, has no grade.
+        """
         report = self.report
         report.judgments += len(judgments)
         report.unparsed += sum(judgment.logprobs is None for judgment in judgments)
-        self._scales = self._mode.rung_scales(self.run, judgments)
-        usable = {}
-        for name, scale in self._scales.items():
-            report.rung_ratings[name] = list(scale.means)
-            if scale.is_usable:
-                usable[name] = scale.means
+        rated = {judgment.comparison: expected_grade(judgment) for judgment in judgments}
+        rated |= {question.comparison: None for question in unasked}
+        for rung, rating in rated.items():
+            reading = RungRating(
+                dimension=rung.dimension,
+                anchor=rung.context_id,
+                level=level_of(rung.subject) or 0,
+                rating=rating,
+            )
+            report.rung_ratings.append(reading)
+        for name, scale in self._mode.rung_scales(self.run, report.rung_ratings).items():
+            if reason := (refused or {}).get(name) or scale.problem:
+                report.no_grade[name] = reason
             else:
-                report.no_grade[name] = scale.problem
-        if usable:
-            report.signature += f"|rungs:{digest_of(json.dumps(usable), size=6)}"
+                self._scales[name] = scale
 
     def scores(
         self,
@@ -146,6 +163,9 @@ class Verdicts:
             without = self.report.no_grade.get(dimension.name)
             note = without and f"no grade: {without}"
             fields["mass"] = masses[:, number]
+            if scale := self._scales.get(dimension.name):
+                human = (dimension.low, dimension.high)
+                self.report.count_errors(dimension.name, scale.errors(fields["value"], human))
             cells = zip(*map(known_numbers, fields.values()), strict=True)
             of_dimension = []
             for row, of_row in enumerate(cells):
@@ -223,18 +243,23 @@ class LadderScorer:
             anchors=ladders.scoring_anchors,
         )
         # What is asked about rungs before the first text; None once it is answered.
-        self._rungs: list[Group] | None = self.mode.rung_groups(ladders, self.dimensions)
+        self._rungs: list[Group] | None = []
+        # Rungs that are not asked: a file of judgments may hold ratings of some, or of none.
+        self._unasked: list[Question] = []
         recorded = judge_backend.recorded
-        if recorded is not None:
-            # A file may hold ratings of some rungs, or of none.
-            groups, self._rungs = self._rungs or (), []
-            for group in groups:
-                if any(question.comparison in recorded for question in group):
-                    self._rungs.append(group)
-        # What the judge check found, by dimension, for the notes of scored rows.
+        for group in self.mode.rung_groups(ladders, self.dimensions):
+            if recorded is None or any(question.comparison in recorded for question in group):
+                self._rungs.append(group)
+            else:
+                self._unasked += group
+        self.run = replace(self.run, rated_rungs=sum(map(len, self._rungs)))
+        # What the judge check found, by dimension, for the notes of scored rows; `refused` has no grade of a rating.
         self.notes: Mapping[str, str] = {}
+        self.refused: Mapping[str, str] = {}
         self._verdicts = Verdicts(self.run, self.scale)
         self.report = self._verdicts.report
+        if self.run.rungs and len(ladders.anchors) > len(ladders.scoring_anchors):
+            self.report.most_anchors = str(len(ladders.anchors))
 
     @property
     def prompts_of_a_row(self) -> int:
@@ -263,7 +288,7 @@ class LadderScorer:
         of_rungs = sum(map(len, rungs))
         if self._rungs is not None:
             self._rungs = None
-            self._verdicts.take_rungs(judgments[:of_rungs])
+            self._verdicts.take_rungs(judgments[:of_rungs], self._unasked, self.refused)
         return Judged(items, groups, judgments[of_rungs:], blocks, reasons)
 
     def judge_rungs(self, known: Sequence[Judgment] = ()) -> list[Judgment]:
@@ -299,7 +324,9 @@ class LadderScorer:
 
     def _asker(self, log: JudgmentLog, groups: Sequence[Group]) -> Asker:
         batch = max(sum(map(len, groups)), 1)
-        return Asker(self.judge, self.template, log, self.scale.least_mass, batch=batch)
+        return Asker(
+            self.judge, self.template, log, self.scale.least_mass, batch=batch, rungs_anew=True
+        )
 
     def _groups(
         self, items: Sequence[Item]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from refladder.arrays import FloatArray
 
 # The linear rule weighs its squared coefficients with this.
@@ -66,6 +68,19 @@ def surface_accuracy(counts: FloatArray) -> float:
         rule = np.linalg.solve(others.T @ others + RIDGE * np.eye(signs), others.sum(axis=0))
         right += int((steps[place] @ rule > 0).sum())
     return float(right / (steps.shape[0] * steps.shape[1]))
+
+
+def length_rise(worst: str, best: str) -> int:
+    """Return 1 where the best rung of a ladder has more characters than the worst, -1 where it has fewer, else 0."""
+    return (len(best) > len(worst)) - (len(best) < len(worst))
+
+
+def right_by_length(rises: Counter[int]) -> int:
+    """Count the ladders in which a rule of length alone finds the best rung, from each `length_rise`.
+
+    The rule prefers the longer text, or the shorter one, whichever is right more often.
+    """
+    return max(rises[1], rises[-1])
 
 
 def length_deviation(lengths: FloatArray) -> float:

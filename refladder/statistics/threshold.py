@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 from scipy.special import betainc, betaincinv, ndtri, stdtrit
 
-from refladder.errors import UsageError
+from refladder.errors import UsageError, meant_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -333,8 +333,9 @@ def check_promise(share: float, sure: float) -> None:
     """Check that both numbers of a promise are between 0 and 1."""
     for name, value in (("share", share), ("certainty", sure)):
         if not 0 < value < 1:
+            advice = (meant_share(value) if value < 100 else "") or ", such as 0.9"
             raise UsageError(
-                f"a promised {name} of {value}: it must be more than 0 and less than 1, such as 0.9"
+                f"a promised {name} of {value}: it must be more than 0 and less than 1{advice}"
             )
 
 

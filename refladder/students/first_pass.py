@@ -14,8 +14,8 @@ from refladder.files.tables import STANDARD, Collected
 from refladder.jobs.input_table import check_input, open_items
 from refladder.jobs.score import check_scored, write_settings
 from refladder.loaders.input_rows import Mapped
-from refladder.records import is_shared
 from refladder.scoring.score_report import ScoreReport
+from refladder.signatures import is_shared
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,10 +102,10 @@ def run(
     """Estimate the score of every row of a table, without a judge; `ladders` may have the texts of contexts."""
     mapped = mapped_of(spec, student)
     added = estimate_columns(student)
-    total = check_input(spec.tables, mapped, added, events)
+    total, copies = check_input(spec.tables, mapped, added, events)
     out = spec.tables.out
     with nullcontext() if out == STANDARD or isinstance(out, Collected) else locked(Path(out)):
-        report = ScoreReport(signature=student.signature)
+        report = ScoreReport(signature=student.signature, copies=copies)
         if not spec.is_part:
             check_scored(replace(spec, judgments=None), student.signature)
         with (
@@ -131,6 +131,7 @@ def _counted(
     column, note, _ = added
     reason = None
     report.rows += 1
+    report.copies += item.is_copy
     if estimate is None:
         reason = (item.note or "") if item.output is None else NO_CONTEXT
         report.unscored[column] = report.unscored.get(column, 0) + 1

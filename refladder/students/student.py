@@ -16,6 +16,7 @@ import numpy as np
 
 from refladder.errors import DataError, plural
 from refladder.files.jsonl import read_record, to_line, write_record
+from refladder.files.locks import make_folder
 from refladder.records import Distilled, digest_of
 from refladder.report.rendering import PlainTable, markdown, number, table_of
 from refladder.report.results import ShownRecord
@@ -70,7 +71,7 @@ class Student:
 
 def save_student(student: Student, folder: Path) -> Student:
     """Write a student's weights and record; return it with the digest of the weights."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     saved = replace(student, record=replace(student.record, weights=student.regressor.save(folder)))
     write_record(folder / RECORD, saved.record)
     return saved

@@ -129,6 +129,27 @@ def test_a_second_run_asks_nothing_and_answers_the_same(store):
         assert judge.asked == (prompts * 2 if sent else [])
 
 
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_prompt_that_is_asked_anew_gets_no_answer_of_an_earlier_session(store, fixed):
+    prompts = [compare(1), replace(compare(2), anew=True)]
+    Stored(Counting(), store).read_labels(prompts, LABELS)
+    judge = Counting()
+    judge.is_fixed = fixed
+    backend = Stored(judge, store)
+    known, anew = backend.stored_readings(prompts, LABELS)
+    assert (known, anew) == (
+        judge.reading(prompts[0]),
+        judge.reading(prompts[1]) if fixed else None,
+    )
+    for _ in range(2):
+        backend.read_labels(prompts, LABELS)
+    # Once in a session; weights on this machine cannot change.
+    assert judge.asked == ([] if fixed else prompts[1:])
+    backend.write(prompts, Sampling())
+    backend.write(prompts, Sampling())
+    assert judge.asked == [*([] if fixed else prompts[1:]), *prompts]
+
+
 @pytest.mark.parametrize("name", ["builtin", "scripted"])
 def test_the_contract_of_backends_is_kept(tmp_path, store, name):
     rules = tmp_path / "rules.jsonl"

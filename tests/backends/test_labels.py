@@ -11,13 +11,13 @@ from refladder.backends.labels import (
     NEGATED,
     NEVER,
     NO_LABEL,
+    REFUSED,
     SEVERAL,
     checked_reading,
     label_in,
     reading_from_sequences,
     reading_from_verdicts,
     without_continuations,
-    without_thoughts,
 )
 
 LABELS = ("Better", "Worse", "Similar")
@@ -45,6 +45,16 @@ GRADES = tuple(map(str, range(1, 11)))
         ("Better? Yes.", 0),
         ("Better, or at least not flat", 0),
         ("<think>Worse?</think>Similar", 2),
+        ("Better\nThe reference is worse.", 0),
+        ("Final answer: Better. The reference is worse.", 0),
+        ("Better\n\nFinal answer: Better", 0),
+        ("<answer>Worse</answer>", 1),
+        ("<verdict>Worse</verdict>\nIt has no plot.", 1),
+        ("<notes>Better, or Similar?</notes>\nWorse", 1),
+        ("<answer>Better</answer>\nNo.\n<answer>Worse</answer>", 1),
+        ("[THINK]Better?[/THINK]Worse", 1),
+        ("\u200b**Worse**\u200b", 1),
+        ("Worse<|im_end|>", 1),
     ],
 )
 def test_labels_in_every_dress(text, number):
@@ -77,6 +87,22 @@ def test_labels_in_every_dress(text, number):
         ("Better? No, Worse.", NEGATED),
         ("Better? Hmm. Similar", SEVERAL),
         ("Better? No.", NEGATED),
+        # several answers
+        ("Better\nWorse\nSimilar", SEVERAL),
+        ("Better, Similar", SEVERAL),
+        ("Better and Worse", SEVERAL),
+        ("- Better\n- **Worse**", SEVERAL),
+        ("Better -> Worse", SEVERAL),
+        ("Better (Similar)", SEVERAL),
+        # a draft, and another answer
+        ("Better\n\nFinal answer: Worse", SEVERAL),
+        ("Verdict: Better\n\nVerdict: Worse", SEVERAL),
+        ("Better. Wait, no: Worse", SEVERAL),
+        ("Better.\nOn reflection, the target is worse, as it has no plot.", SEVERAL),
+        ("Better. Actually, I would say worse.", SEVERAL),
+        ("<notes>Better</notes> I cannot say", NO_LABEL),
+        ("For example: Better. But I cannot compare these texts.", REFUSED),
+        ("Better\nI'm sorry, I am not able to rate this.", REFUSED),
     ],
 )
 def test_what_names_no_label_says_why(text, reason):
@@ -97,8 +123,8 @@ def test_what_names_no_label_says_why(text, reason):
         ("B\nIt holds together.", 1),
         ("B - it holds together", 1),
         ('{"choice": "B"}', 1),
-        # an answer that begins with a label is taken for it: the name alone was asked for
-        ("Story A and Story B are equal", 0),
+        ("Story A and Story B are equal", SEVERAL),
+        ("B\nA", SEVERAL),
         ("Both Story A and Story B are good", SEVERAL),
         ("Story A or B", SEVERAL),
         ("Story A/Story B", SEVERAL),
@@ -175,6 +201,8 @@ def test_letters_of_a_scale(text, verdict):
         ("Better", LABELS, 0),
         ("Well, let me", LABELS, CUT_BEFORE),
         ("<think>Better? Or", LABELS, CUT_BEFORE),
+        ("Better\n\nOn reflection, the", LABELS, CUT_BEFORE),
+        ("<notes>\nBetter\nIt", LABELS, CUT_BEFORE),
     ],
 )
 def test_answers_that_were_cut_off(text, labels, verdict):
@@ -187,12 +215,13 @@ def test_answers_that_were_cut_off(text, labels, verdict):
         ("I think " + "Better " * 140_000, 0),
         ("<think>" * 140_000, NO_LABEL),
         ("<think><reasoning>" * 50_000 + "</reasoning>Better", NO_LABEL),
-        ("```" + " " * 1_000_000 + "x", NO_LABEL),
-        ("not " * 250_000 + "say", NO_LABEL),
-        ("I say " + "no way " * 140_000 + "better", NEGATED),
+        ("```" + " " * 1_000_000 + "x", CUT_BEFORE),
+        ("not " * 250_000 + "say", CUT_BEFORE),
+        ("I say " + "no way " * 140_000 + "better", CUT_BEFORE),
+        ("I say " + "no way " * 14_000 + "better", NEGATED),
         ("Better or " + "or " * 300_000, 0),
     ],
-    ids=["one label", "opened", "two kinds", "fence", "negations", "negated", "or"],
+    ids=["one label", "opened", "two kinds", "fence", "negations", "too long", "negated", "or"],
 )
 def test_answers_of_a_megabyte(text, verdict):
     # A pattern that takes the square of the length needs hours.
@@ -201,25 +230,10 @@ def test_answers_of_a_megabyte(text, verdict):
 
 def test_a_megabyte_after_a_word_that_announces_a_grade():
     text = "I score" + " " * 1_000_000
-    assert label_in(f"{text}it", GRADES) == NO_LABEL
-    assert label_in(f"{text}7", GRADES) == 6
-
-
-CHANNELS = "<|channel|>analysis<|message|>Worse?<|end|><|channel|>final<|message|>Better<|return|>"
-
-
-@pytest.mark.parametrize(
-    ("text", "left"),
-    [
-        ("<think>Worse?</think>Better", "Better"),
-        ("Worse, perhaps.</think>\n\nBetter", "Better"),
-        ("<think>Worse, because", ""),
-        (CHANNELS, "Better"),
-        ("no thoughts", "no thoughts"),
-    ],
-)
-def test_thoughts_are_no_answer(text, left):
-    assert without_thoughts(text) == left
+    assert label_in(f"{text}it", GRADES) == CUT_BEFORE
+    # what is behind 100,000 characters is not read
+    assert label_in(f"{text}7", GRADES) == CUT_BEFORE
+    assert label_in("I score" + " " * 90_000 + "7", GRADES) == 6
 
 
 def test_an_answer_that_goes_on_to_a_longer_label_is_not_the_shorter():

@@ -66,7 +66,7 @@ JSON_LINES = [
         GOOD + row(context_id=7.5),
         "2: column 'context_id': expected a name or an integer, found 7.5",
     ),
-    (row(output=["A text."]), "1: column 'output' must be a string, found ['A text.']"),
+    (row(output={"a": "A text."}), "1: column 'output' must be a string, found {'a': 'A text.'}"),
     (row(output_id=1.5), "1: column 'output_id': expected a name or an integer, found 1.5"),
     (
         GOOD + GOOD + '{"context_id": "story-01", "output": }\n',
@@ -125,6 +125,14 @@ CSV = [
     (
         b"PK\x03\x04\xff",
         "1: not UTF-8 (byte 0xff at position 4); it holds a spreadsheet; save it as CSV",
+    ),
+    (
+        "context_id,output\nstory-01,A text.\n".encode("utf-16"),
+        f"1: not UTF-8 (byte 0xff at position 0); it is in UTF-16; {TO_UTF8.replace('CP1252', 'UTF-16')}",
+    ),
+    (
+        b"\xfe\xff" + "context_id,output\n".encode("utf-16-be"),
+        f"1: not UTF-8 (byte 0xfe at position 0); it is in UTF-16; {TO_UTF8.replace('CP1252', 'UTF-16')}",
     ),
     ("context_id,output\nstory-01\n", "2: 1 cell, but the header names 2 columns"),
     ('context_id,output\nstory-01,"never\nclosed\n', f"2: {OPEN}"),
@@ -376,9 +384,7 @@ def test_kept_judgments_with_other_outcomes_or_lengths(command, fails, stories, 
     line = f"score {stories} {LADDERS} --dimension coherence --judgments {kept}"
     command(line)
     head, first, *rest = read_lines(kept)
-    between = (
-        "and this file holds judgments between win, loss, tie; correct the line, or delete the file"
-    )
+    between = "and this file holds judgments between win, loss, tie, in this order; correct the line, or delete the file"
     two = {"outcomes": ["win", "loss"], "logprobs": [-1.0, -1.0]}
     for change, message in (
         ({"outcomes": ["win", "lose", "tie"]}, f"outcomes 'win, lose, tie', {between}"),

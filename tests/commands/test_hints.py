@@ -183,7 +183,7 @@ SAID = [
     ("review --out o", "No such option '--out'. Did you mean '--html'?"),
     ("calibrate --score s", "No such option '--score'. Did you mean '--by'?"),
     ("score --api-key k", "'--api-key'. Set OPENAI_API_KEY, or name a file with "),
-    ("score t.csv", "Missing option '--ladders'. --ladders general/reply-2 serves replies"),
+    ("score rated.csv", "name the ladder set with --ladders. Shipped sets"),
     ("pairs t.csv", "Missing option '--margin'. Give the least difference of the scores"),
     ("help score", "run `refladder score --help`"),
     ("list judges", "unknown kind of thing 'judges'; did you mean 'backends'?"),
@@ -287,3 +287,24 @@ def test_builtin_refused_leads_to_a_judge(fails):
     advice = "builtin counts words and reads no meaning, so name a judge model with --judge"
     assert advice in first
     assert re.search(r"delete the stored results \(4\) in \S*checks to ask again", again)
+
+
+def test_a_run_without_ladders_names_the_shipped_sets_that_fit_the_columns(fails, tmp_path):
+    table = tmp_path / "t.csv"
+    for header, fits, others in (
+        ("output", ["general/document (a text)"], ["general/reply", "general/grounded"]),
+        ("reply,context", ["general/reply (a request and a reply)"], ["general/document"]),
+        (
+            "output,context,background",
+            ["general/grounded (a question, passages"],
+            ["general/reply"],
+        ),
+        # Columns of other names may be anything.
+        ("x,y", ["general/document (a text)", "general/reply (a request"], []),
+    ):
+        table.write_text(f"{header}\na,b,c\n")
+        mapped = " --column output=reply" if "reply" in header else ""
+        text = fails(2, f"score {table}{mapped}")
+        assert text.startswith("refladder: name the ladder set with --ladders. Shipped sets")
+        assert [each for each in fits if each not in text] == []
+        assert [each for each in others if f"{each} (" in text] == []

@@ -7,8 +7,9 @@ import datetime as dt
 import json
 import math
 
+import numpy as np
 import pytest
-from json_lines import write_lines
+from json_lines import read_lines, write_lines
 
 import refladder
 from refladder.errors import DataError
@@ -208,6 +209,48 @@ def test_ladders_are_built_from_every_kind(tmp_path):
     ]
     assert {each.digest for each in built} == {refladder.build(rows, **asked).digest}
     assert [each.name for each in built] == list(KINDS)
+
+
+def test_records_of_a_frame_are_what_the_frame_is(tmp_path):
+    texts = ["Ember sneezed at gold.", None, "Opals."]
+    frame = pd.DataFrame(
+        {"context_id": ["story-01"] * 3, "output": texts, "quality": [1.5, None, 3]}
+    )
+    frame["output"] = frame["output"].astype(object).where(frame["output"].notna(), np.nan)
+    records = frame.to_dict("records")
+    assert {type(records[1][name]) for name in ("output", "quality")} == {float}
+    records[2] |= {"rated": pd.NA, "day": pd.NaT}
+    asked = {"ladders": STORY, "dimensions": ["coherence"]}
+    (_, missing, _) = by_records = refladder.score(records, **asked)
+    by_frame = refladder.score(frame, **asked)
+    assert missing["coherence_note"] == "the output is null"
+    for column in ("coherence_score", "coherence_note"):
+        expected = by_frame[column].astype(object).where(by_frame[column].notna(), None)
+        assert [row[column] for row in by_records] == expected.tolist()
+    kept = refladder.filter(records, min={"quality": 2})
+    assert kept == [records[2]]
+    # A number, a truth value and a list of numpy are those of Python in a file.
+    out, row = tmp_path / "out.jsonl", {"context_id": "story-01", "output": "Opals."}
+    more = {
+        "ok": np.array([1]).all(),
+        "n": np.int64(3),
+        "half": np.float32(0.5),
+        "both": np.array([1, 2]),
+    }
+    refladder.score([row | more], out=out, **asked)
+    (written,) = read_lines(out)
+    assert [written[name] for name in more] == [True, 3, 0.5, [1, 2]]
+    assert written["ok"] is True
+
+
+def test_nan_is_no_text_in_json_lines_either(tmp_path):
+    table, out = tmp_path / "rows.jsonl", tmp_path / "out.jsonl"
+    table.write_text(
+        '{"context_id": "story-01", "output": NaN}\n{"context_id": NaN, "output": "Opals."}\n'
+    )
+    refladder.score(table, out=out, ladders=STORY, dimensions=["coherence"])
+    notes = [row["coherence_note"] for row in read_lines(out)]
+    assert notes == ["the output is null", "the context id is null"]
 
 
 def test_a_field_of_an_object_is_scored():

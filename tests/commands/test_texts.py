@@ -105,7 +105,7 @@ def test_no_texts_give_no_scores(scorer):
         (
             "one text",
             {"context_id": "a"},
-            "texts must be a list of texts, found 'one text'",
+            "texts must be a list of texts or lists, found 'one text'",
         ),
         (["a"], {}, "the texts have no context; give context_id=ID or context=TEXT"),
         (

@@ -86,7 +86,7 @@ WRONG = [
         "^least_mass=2: must be a probability from 0 to 1": ([GOOD], {"least_mass": 2}),
         "did you mean 'demo/story'": ([GOOD], {"ladders": "demo/stori"}),
         "^store=True names no file; give a path, None for the default, or False": ([GOOD], {"store": True}),
-        "^give the ladder set: ladders=SET; only judge='distilled:FOLDER' needs none": ([GOOD], {"ladders": None}),
+        "^name the ladder set with ladders. Shipped sets for such a table: general/document ": ([GOOD], {"ladders": None}),
         "^judge 'distilled:': must be distilled:FOLDER, with a folder of `refladder distil`": (
             [GOOD], {"judge": "distilled:"}
         ),
@@ -110,7 +110,7 @@ WRONG = [
             [SCORED], {"top": 20, "by": "coherence_score"}
         ),
         "^min must be a dict, found 3; give min={'COLUMN': 3}$": ([SCORED], {"min": 3}),
-        "^nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top and by, or best and per": ([SCORED], {}),
+        "^nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top, or best and per": ([SCORED], {}),
         "^row 1: no column 'score'": (pl.DataFrame([SCORED]), {"min": {"score": 1}}, DataError),
         "^row 1: no column 'b' to group by. Columns: context_id, output, output_id, coherence_score, coherence_grade$": (
             [SCORED], {"best": 1, "per": "b"}, DataError
@@ -141,7 +141,7 @@ WRONG = [
         "^out='s3://b/x.jsonl': a call writes files on this machine only; give out=": ("x", {"out": "s3://b/x.jsonl"}),
         r"unknown rule 'ladder-sums'; did you mean 'ladder-sum'\?": (JUDGED, {"rule": "ladder-sums"}),
         "unknown dimension of weights 'wit'": (JUDGED, {"weights": {"wit": 1}}),
-        "^least_mass=2: must be a probability from 0 to 1$": (JUDGED, {"least_mass": 2}),
+        "^least_mass=2: must be a probability from 0 to 1; give 0.02 for 2 %$": (JUDGED, {"least_mass": 2}),
     }),
     (refladder.link, {"to": "scored.jsonl"}, {
         "^out='-': a call writes no standard output": (SCORED, {"out": "-"}),

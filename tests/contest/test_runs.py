@@ -11,6 +11,7 @@ from json_lines import read_lines
 from refusals import refuses
 from review_data import SYSTEMS, contest
 
+from refladder.contest.ratings import add_rating, ratings_of
 from refladder.contest.runs import read_run
 from refladder.errors import DataError
 from refladder.files.ladder_sets import load_ladders
@@ -199,6 +200,30 @@ def test_a_scored_table_without_judgments_or_configuration_is_still_shown(tmp_pa
         "The verdicts and the rungs are not shown: no judgments in scores.csv.judgments.jsonl.",
     ]
     assert "climbs" not in data.key
+
+
+def test_every_row_is_shown_also_where_two_systems_gave_one_answer(command, write_jsonl, tmp_path):
+    texts = [("a", "A lamp."), ("b", "A lamp."), ("a", "A lamp."), ("b", "A lamp went out.")]
+    table = [{"context_id": "story-01", "system": name, "output": text} for name, text in texts]
+    out = tmp_path / "scored.jsonl"
+    line = ("score", write_jsonl(table), "--ladders", "demo/story", "--dimension", "coherence")
+    assert command(*line, "--out", out).code == 0
+    data = read_run(out)
+    assert sorted((text.system, text.text) for text in data.texts) == sorted(texts)
+    shown = [data.key["names"][number] for number in range(4)]
+    assert sorted(shown) == ["row 1", "row 2", "row 3", "row 4"]
+    by_row = {f"row {number}": row for number, row in enumerate(read_lines(out), start=1)}
+    scores = columns_of(data)["coherence_score"]
+    assert scores == [by_row[name]["coherence_score"] for name in shown]
+    # The three copies have the verdicts of one text, and are rated as one.
+    assert sorted(data.key["climbs"][0]) == [0, 1, 2, 3]
+    lamps = [number for number, text in enumerate(data.texts) if text.text == "A lamp."]
+    assert data.pool["copies"] == lamps[1:]
+    words = "2 rows with the text and context of an earlier row: shown, and rated with it."
+    assert words in data.key["warnings"]
+    rating = {"text": lamps[2], "criterion": 0, "value": 3, "rater": "me"}
+    add_rating(data, rating)
+    assert ratings_of(data) == [{**rating, "text": lamps[0]}]
 
 
 def test_a_table_without_the_record_of_its_run_has_no_rungs(scored):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 from waiting import until
 
-from refladder.errors import UsageError
+from refladder.errors import DataError, UsageError
 from refladder.files import locks
+from refladder.files.jsonl import append_lines, write_json
 from refladder.files.locks import has_ended, locked, locked_folder
 
 
@@ -33,6 +35,30 @@ def test_the_lock_file_names_its_holder_and_is_removed(tmp_path):
     with locked_folder(tmp_path / "work"):
         (tmp_path / "work" / "kept").touch()
     assert [path.name for path in (tmp_path / "work").iterdir()] == ["kept"]
+
+
+@pytest.mark.parametrize("error", [FileExistsError, FileNotFoundError])
+def test_a_folder_that_another_process_removes_meanwhile_is_made_anew(tmp_path, monkeypatch, error):
+    path, made = tmp_path / "out" / ".work" / "kept.jsonl", os.mkdir
+    failed = []
+
+    def mkdir(folder, *more):
+        # There was a folder a moment ago, and now there is none; the second time, that above it is gone.
+        if Path(folder) == path.parent and len(failed) < 2:
+            failed.append(folder)
+            raise error(errno.EEXIST, "as another process left it", str(folder))
+        made(folder, *more)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    for write in (enter, lambda path: write_json(path, {}), lambda path: append_lines(path, [])):
+        failed.clear()
+        write(path)
+        assert len(failed) == 2
+        shutil.rmtree(tmp_path / "out", ignore_errors=True)
+    path.parent.parent.mkdir()
+    path.parent.write_text("")
+    with pytest.raises(DataError, match=r"cannot be written \(.*\.work is a file, not a folder\)"):
+        enter(path)
 
 
 def test_a_thread_may_enter_again_and_another_may_not(tmp_path):
@@ -107,8 +133,9 @@ def test_where_the_file_system_has_no_locks_the_record_decides(tmp_path, monkeyp
 OTHER_RUN = """
 import errno, fcntl, sys
 from pathlib import Path
-from refladder.errors import UsageError
+from refladder.errors import DataError, UsageError
 from refladder.files import locks
+from refladder.files.jsonl import append_lines, write_json
 def unsupported(descriptor, how):
     raise OSError(errno.ENOLCK, "No locks available")
 fcntl.flock = unsupported

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+import refladder
+from refladder.errors import UsageError
 from refladder.files.outputs import RunRecord, read_record
 
 TABLE = '{"output_id": "a", "context_id": "story-01", "output": "A.", "x_score": 1.0}\n'
@@ -85,3 +89,34 @@ def test_columns_and_context_of_files_and_folders(tmp_path):
         read = read_record(path)
         assert (read.columns, read.context_id) == ({"output": "text"}, "story-04")
     assert read_record(tmp_path / "none.run.json") == RunRecord()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux")
+def test_a_path_that_the_record_of_a_run_cannot_hold_is_refused_before_it(fails, stories, tmp_path):
+    odd, score = (
+        os.fsdecode(os.fsencode(tmp_path) + b"/b\xff"),
+        ("score", "--dimension", "coherence"),
+    )
+    table, task = Path(f"{odd}.jsonl"), Path(f"{odd}.toml")
+    table.write_bytes(stories.read_bytes())
+    task.write_text('task = "open"\n[[dimensions]]\nname = "a"\ndescription = "b"\n')
+    story, out = ("--ladders", "demo/story"), tmp_path / "out.jsonl"
+    before = sorted(tmp_path.iterdir())
+    for line in (
+        (*score, table, *story, "--out", out),
+        (*score, stories, *story, "--out", table),
+        (*score, stories, *story, "--out", out, "--judgments", table),
+        ("score", stories, "--answers", "rating", "--ladders", task, "--out", out),
+        ("score", stories, *story, "--column", f"system={odd}", "--out", out),
+        ("evaluate", "demo/story", "--methods", "length", "--work", odd),
+    ):
+        told = fails(2, *line)
+        assert "b\N{REPLACEMENT CHARACTER}" in told
+        assert (
+            "the name is not UTF-8, and the records of a run hold it; rename the file or folder"
+            in told
+        )
+    # A call that writes nothing has a signature.
+    with pytest.raises(UsageError, match="the name is not UTF-8, and signatures hold it; rename"):
+        refladder.Scorer(ladders=str(task), answers="rating")
+    assert sorted(tmp_path.iterdir()) == before

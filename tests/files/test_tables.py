@@ -84,6 +84,50 @@ def test_gzip_on_standard_input_is_unpacked(monkeypatch):
         list(read_rows("-"))
 
 
+def test_two_columns_of_one_name_are_refused_in_every_format(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "t.parquet"
+    pytest.importorskip("pyarrow.parquet").write_table(
+        pa.table([["a"], ["b"]], names=["x", "x"]), path
+    )
+    with pytest.raises(DataError, match=r"t\.parquet: column 'x' appears twice; rename one$"):
+        read_rows(str(path))
+    path = tmp_path / "t.csv"
+    path.write_text("x,x\na,b\n")
+    with pytest.raises(DataError, match=r"t\.csv:1: column 'x' appears twice; rename one$"):
+        read_rows(str(path))
+    path = tmp_path / "t.jsonl"
+    for line in ('{"x": "a", "x" : "b"}', '{"y": {"x": 1, "x": 2}}', '{"y": [{"x": 1, "x": 1}]}'):
+        path.write_text(f'{{"x": "a"}}\n{line}\n')
+        with pytest.raises(DataError, match=r"t\.jsonl:2: field 'x' appears twice; rename one$"):
+            list(read_rows(str(path)))
+    # A text may look like it.
+    fields = {"x": '{"x": 1, "x": 2}', "y": [{"x": 1}, {"x": 2}]}
+    path.write_text(json.dumps(fields) + "\n")
+    assert [row.fields for row in read_rows(str(path))] == [fields]
+
+
+def test_a_quotation_mark_after_a_space_is_named(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text('a, b\n1, "x, y"\n')
+    message = r"t\.csv:2: 3 cells, but .*; a quotation mark after a space begins no quoted cell; remove the space$"
+    with pytest.raises(DataError, match=message):
+        list(read_rows(str(path)))
+
+
+def test_a_file_tsv_is_written_with_tabs_and_is_a_table_of_its_folder(command, tmp_path):
+    table, out = tmp_path / "t.jsonl", tmp_path / "folder" / "o.tsv"
+    table.write_text(
+        '{"id": "a", "x_score": 2, "note": "b,\\tc"}\n{"id": "d", "x_score": 1, "note": null}\n'
+    )
+    assert command("filter", table, "--min", "x_score=2", "--out", out).code == 0
+    assert out.read_bytes() == b'id\tx_score\tnote\na\t2\t"b,\tc"\n'
+    # The record of the run is in the same folder.
+    out.with_name("o.tsv.run.json").unlink()
+    (row,) = read_rows(str(out.parent))
+    assert row.fields == {"id": "a", "x_score": "2", "note": "b,\tc"}
+
+
 @pytest.mark.parametrize(
     ("name", "delimiter"), [("t.csv", ";"), ("t.csv", "\t"), ("t.tsv", "\t"), ("t.csv", ",")]
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -19,12 +21,13 @@ from inspect_ai.model import (
     get_model,
 )
 from inspect_ai.scorer import includes, match, mean, precomputed_scores, stderr
-from inspect_ai.solver import generate
+from inspect_ai.solver import generate, solver
 from json_lines import read_lines
 from story_texts import CONTEXT_IDS, TEXTS
 
 import refladder
 from refladder.errors import UnknownNameError
+from refladder.files.inspect_logs import read_samples
 from refladder.integrations.inspect import ladder
 
 
@@ -197,6 +200,68 @@ def test_a_log_is_scored_as_a_table(finished, tmp_path, command, monkeypatch):
         out="again.jsonl",
     )
     assert read_lines("again.jsonl") == read_lines("scored.jsonl")
+
+
+@solver
+def breaks(number):
+    """Answer, and then end the sample of this id with an error."""
+
+    async def solve(state, answers):
+        state = await answers(state)
+        if state.sample_id == number:
+            raise RuntimeError("broken")
+        return state
+
+    return solve
+
+
+def log_of(folder, number, **more):
+    import anyio
+
+    model = get_model(
+        "mockllm/model", custom_outputs=[answer(text) for text in TEXTS], memoize=False
+    )
+    dataset = [Sample(input="Write.", id=each) for each in range(1, len(TEXTS) + 1)]
+    task = Task(dataset=dataset, solver=breaks(number))
+
+    async def go():
+        return await eval_async(task, model=model, log_dir=str(folder), max_samples=1, **more)
+
+    (log,) = anyio.run(go)
+    return Path(log.location)
+
+
+def test_a_log_that_is_not_whole_is_refused(tmp_path, fails):
+    def told(log):
+        told = fails(2, f"score {log} --ladders general/reply-2")
+        return told.removeprefix(f"refladder: {log}: ")
+
+    broken = log_of(tmp_path / "error", 2)
+    assert told(broken) == (
+        f"a log with the status 'error', so samples may be missing; run `inspect eval-retry {broken}`, and name the new "
+        "log\n"
+    )
+    without = log_of(tmp_path / "without", None, log_samples=False)
+    whole = f"and {len(TEXTS)} in its run; name a whole log, of a run that kept its samples\n"
+    assert told(without) == f"0 samples in this log, {whole}"
+    good, less = log_of(tmp_path / "good", None), tmp_path / "less.eval"
+    with ZipFile(good) as source, ZipFile(less, "w") as target:
+        for name in source.namelist():
+            if not name.startswith("samples/2"):
+                target.writestr(name, source.read(name))
+        at = source.getinfo("samples/2_epoch_1.json").header_offset + 100
+    assert told(less) == f"{len(TEXTS) - 1} samples in this log, {whole}"
+    # One bit of a sample, which Inspect reads without a look at the checksum.
+    content = bytearray(good.read_bytes())
+    content[at] ^= 1
+    good.write_bytes(content)
+    assert told(good).startswith("cannot be read as a log of Inspect (")
+
+
+def test_a_sample_that_ended_with_an_error_has_no_answer(tmp_path):
+    log = log_of(tmp_path, 2, fail_on_error=False)
+    texts = [row["output"] for row in read_samples(str(log))]
+    assert texts == [text if number != 2 else None for number, text in enumerate(TEXTS, 1)]
 
 
 def test_a_damaged_log_is_named(tmp_path, fails, write_jsonl):

@@ -15,7 +15,8 @@ from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import write_record
 from refladder.files.ladder_sets import load_ladders
 from refladder.prompts import TEMPLATES
-from refladder.records import Completion, Link, Look, Threshold, is_revised, same_scale
+from refladder.records import Completion, Link, Look, Threshold
+from refladder.signatures import is_revised, same_scale
 
 TASK = """task = "open"
 [[dimensions]]

@@ -23,9 +23,10 @@ from refladder.files.ladder_sets import (
 )
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.jobs.link import Linker
-from refladder.records import Link, Look, Rung, Threshold, scale_of
+from refladder.records import Link, Look, Rung, Threshold
 from refladder.report.certificate_tables import certificate_tables
 from refladder.settings import Asking
+from refladder.signatures import scale_of
 
 
 def certificate_of(qualities, judge=None, how=None):
@@ -105,17 +106,17 @@ def test_a_judge_without_an_opinion_refuses(tmp_path, command):
 
 
 def test_few_contexts_cannot_pass_and_the_note_says_so():
-    found = certificate_of([[0, 3, 6]] * 5)
-    # 2 tests: 2^-5 * 2 = .0625 is above .05; 2^-6 * 2 = .031
+    found = certificate_of([[0, 3, 6]] * 4)
+    # 2 tests: 2^-4 * 2 = .125 is above .1; 2^-5 * 2 = .0625
     assert found.verdict == "untested"
     assert found.notes[0] == (
-        "Too few ladders for a verdict: worth 5 of 6. No sign test of 2 can pass with them even if all ladders rise; build "
-        "ladders for more contexts."
+        "Too few ladders for a verdict: worth 4 of 5. No sign test of 2 steps can pass with them even if all ladders rise; "
+        "build ladders for more contexts."
     )
-    assert found.counts.of_rungs["pass"] == 15
+    assert found.counts.of_rungs["pass"] == 12
     # One ladder that falls is a finding: no step is shown to rise.
-    assert certificate_of([[6, 3, 0]] + [[0, 3, 6]] * 4).verdict == "refuse"
-    assert certificate_of([[0, 3, 6]] * 6).verdict == "pass"
+    assert certificate_of([[6, 3, 0]] + [[0, 3, 6]] * 3).verdict == "refuse"
+    assert certificate_of([[0, 3, 6]] * 5).verdict == "pass"
 
 
 def test_a_biased_judge_is_inconsistent_and_the_orders_cancel():

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
+from system_scores import system_scores
 
 import refladder
 from refladder.errors import DataError, UnknownNameError, UsageError
@@ -16,15 +17,8 @@ from refladder.statistics.bootstrap import mean_difference
 
 @pytest.fixture
 def scored(write_jsonl):
-    """Write scores of context number n: n for the last system, `gain` more for the first, with some noise."""
-
-    def write(name="scored.jsonl", *, systems=("new", "old"), gain=1.0, signature="s"):
-        noise = np.random.default_rng(0).normal(size=(12, len(systems))) / 4
-        rows = [
-            {"context_id": f"c{number}", "system": system, "output": f"text {number} {system}",
-             "quality_score": number + gain * (place == 0) + noise[number, place], "signature": signature}
-            for number in range(12) for place, system in enumerate(systems)
-        ]  # fmt: skip
+    def write(name="scored.jsonl", **how):
+        rows = system_scores(**how)
         return write_jsonl(rows, name), rows
 
     return write
@@ -78,24 +72,6 @@ def test_three_systems_are_corrected_together_and_unscored_rows_are_counted(scor
     assert counts == [("c", 12, 0, 12), ("b", 12, 1, 11), ("a", 12, 0, 12)]
     smallest = min(pair["p"] for pair in found["pairs"])
     assert min(pair["p_holm"] for pair in found["pairs"]) == pytest.approx(3 * smallest)
-
-
-def test_a_gate_for_ci(command, scored):
-    line = f"compare {scored(gain=-1.0)[0]}"
-    # Exact: 2 of 2 ** 12 signs are as extreme.
-    worse = "new is significantly worse than old on the 12 contexts that both score (p 0.0005)\n"
-    for option, code, told in (
-        ("", 0, ""),
-        ("--fail-if-worse old", 0, ""),
-        ("--fail-if-worse new", 3, worse),
-        ("--fail-if-worse new --unscored skip", 3, worse),
-    ):
-        done = command(f"{line} {option}")
-        assert (done.code, done.err) == (code, told)
-    gate = command(f"{line} --fail-if-worse old --json").rows[0]["gate"]
-    assert gate == {"system": "old", "worse": False, "reason": None}
-    unknown = "unknown system 'newer'; did you mean 'new'? Known: new, old"
-    assert unknown in command(f"{line} --fail-if-worse newer").err
 
 
 def test_one_file_for_each_system(command, scored, write_jsonl, tmp_path):
@@ -157,6 +133,23 @@ def test_names_of_systems_stay_as_they_are(command, scored, names):
     assert names[0].partition("\n")[0] in command(line).out
 
 
+def test_a_file_of_judgments_is_named_as_such(command, fails, write_jsonl, tmp_path):
+    rows = [{"context_id": "story-01", "output": text} for text in ("A lamp.", "A lamp went out.")]
+    out = tmp_path / "r-a.jsonl"
+    line = ("score", write_jsonl(rows), "--ladders", "demo/story", "--dimension", "coherence")
+    assert command(*line, "--out", out).code == 0
+    judged = f"{out}.judgments.jsonl"
+    told = f"refladder: {judged}: a file of judgments; name the scored rows, {out}\n"
+    for line in (
+        f"compare {out} {judged}",
+        f"compare {judged} {out}",
+        f"filter {judged} --min coherence_score=0",
+        f"pairs {judged} --margin 1",
+        f"score {judged} --ladders demo/story",
+    ):
+        assert fails(2, line) == told
+
+
 def test_tables_that_cannot_be_compared_are_refused(scored):
     first, rows = scored()
     second, _ = scored("other.jsonl", systems=("third",), signature="t")
@@ -195,111 +188,6 @@ def test_a_p_value_does_not_depend_on_the_unit_of_the_scores(unit):
     assert scaled.low == pytest.approx(exact.low * unit)
 
 
-SEE = "to see them: refladder filter SCORED --min quality_score=0 --unscored FILE"
-
-
-def without(rows, lost):
-    """Return the rows, without the scores of a system in some contexts."""
-    places = {(system, f"c{number}") for system, numbers in lost.items() for number in numbers}
-    return [
-        {**row, "quality_score": None} if (row["system"], row["context_id"]) in places else row
-        for row in rows
-    ]
-
-
-def test_rows_without_a_score_count_as_the_low_end_of_the_scale(command, scored, write_jsonl):
-    _, rows = scored(gain=0.0)
-    path = write_jsonl(without(rows, {"new": range(7)}), "lost.jsonl")
-    line = f"compare {path} --fail-if-worse new"
-    assert command(f"{line} --unscored skip").code == 0
-    found = json.loads(command(f"{line} --json").out)
-    worst = found["pairs"][0]["worst_case"]
-    lowest = min(
-        row["quality_score"] for row in rows if row["system"] == "old" or row["context_id"] > "c6"
-    )
-    values = {
-        system: [lowest if system == "new" and number < 7 else row["quality_score"]
-                 for number, row in enumerate(row for row in rows if row["system"] == system)]
-        for system in ("new", "old")
-    }  # fmt: skip
-    difference = np.subtract(values["new"], values["old"])
-    assert worst["difference"] == pytest.approx(difference.mean())
-    assert (worst["unscored_first"], worst["unscored_second"]) == (7, 0)
-    assert worst["p_holm"] == worst["p"] < 0.05
-    told = (
-        f"new is significantly worse than old (p {worst['p']:.4f}) if rows without a score (7 of new and 0 of old) count "
-        f"as {lowest:g}, the lowest score in the tables; {SEE}"
-    )
-    assert found["gate"] == {"system": "new", "worse": True, "reason": told}
-    # `score` writes the scale of its columns beside its output.
-    Path(f"{path}.run.json").write_text('{"scales": {"quality_score": [-15, 15]}}')
-    done = command(line)
-    assert done.code == 3
-    assert "count as -15, the low end of the scale; to see them" in done.err
-    flat = next(csv.DictReader(io.StringIO(command(f"{line} --format csv").out)))
-    assert flat["worst_case_unscored_first"] == "7"
-    skipped = refladder.compare(path, fail_if_worse="new", unscored="skip")
-    assert (skipped["gate"]["worse"], skipped["pairs"][0]["worst_case"]) == (False, None)
-
-
-def test_a_system_fails_that_lacks_a_score_in_more_contexts(scored):
-    _, rows = scored(gain=40.0)
-    lost = without(rows, {"new": range(5), "old": [11]})
-    # Five of six contexts: P(X >= 5) = (6 + 1) / 2^6 = .109; seven of eight: (8 + 1) / 2^8 = .0352.
-    assert not refladder.compare(lost, fail_if_worse="new")["gate"]["worse"]
-    lost = without(rows, {"new": range(7), "old": [11]})
-    # Four contexts are scored by both, too few; the more specific reason is given.
-    assert refladder.compare(lost, fail_if_worse="new")["gate"]["reason"] == (
-        "new lacks a score in significantly more contexts than old: 7 have one of old only, and 1 of new only (p 0.0352); "
-        f"rows without a score: 7 of new and 1 of old; {SEE}"
-    )
-    # Rows that are not there count as rows without a score.
-    left = [row for row in rows if (row["system"], row["context_id"]) not in {("new", f"c{n}") for n in range(6)}]  # fmt: skip
-    assert (
-        "6 have one of old only, and 0 of new only"
-        in refladder.compare(left, fail_if_worse="new")["gate"]["reason"]
-    )
-
-
-def test_four_rows_of_one_system_do_not_lack_more_scores_than_one_row_of_the_other(scored):
-    _, rows = scored(gain=0.0)
-    more = [
-        {**row, "quality_score": None if number % 4 == 3 else row["quality_score"]}
-        for row in rows
-        for number in range(4 if row["system"] == "new" else 1)
-    ]
-    # Only the first row of each context counts: more rows have more that are missing.
-    assert not refladder.compare(rows + more, fail_if_worse="old")["gate"]["worse"]
-    reason = refladder.compare(more, fail_if_worse="new")["gate"]["reason"]
-    assert reason is None or "lacks a score" not in reason
-
-
-def test_nothing_that_can_be_compared_does_not_pass(command, scored, write_jsonl):
-    _, rows = scored(gain=0.0)
-    all_of_them = {system: range(12) for system in ("new", "old")}
-    path = write_jsonl(without(rows, all_of_them), "none.jsonl")
-    done = command(f"compare {path} --fail-if-worse new")
-    few = "new cannot be compared with old: {} contexts with a score of both, and at least 6 are needed"
-    lost = f"rows without a score: 12 of new and 12 of old; {SEE}"
-    assert (done.code, done.err) == (3, f"{few.format(0)}; {lost}\n")
-    # The least p of a permutation test of five contexts is 2 / 2^5 = .0625, and of six .03125.
-    for contexts, reason in ((5, few.format(5)), (6, None)):
-        found = refladder.compare(rows[: 2 * contexts], fail_if_worse="new")
-        assert found["gate"] == {"system": "new", "worse": reason is not None, "reason": reason}
-
-
-def test_the_gate_is_corrected_over_the_pairs_of_its_system(scored):
-    _, rows = scored(systems=("a", "b", "c"), gain=0.0)
-    lost = without(rows, {"b": range(9)})
-    found = refladder.compare(lost, fail_if_worse="b")
-    worst = {(pair["first"], pair["second"]): pair["worst_case"] for pair in found["pairs"]}
-    assert worst["a", "c"]["p_holm"] is None
-    smaller = min(worst["a", "b"]["p"], worst["b", "c"]["p"])
-    assert min(worst["a", "b"]["p_holm"], worst["b", "c"]["p_holm"]) == pytest.approx(2 * smaller)
-    assert found["gate"]["worse"]
-    assert not refladder.compare(lost, fail_if_worse="a", systems=["a", "c"])["gate"]["worse"]
-
-
 def test_skip_without_a_gate_is_refused(fails, scored):
     path, _ = scored()
     refused = "--unscored skip changes only what --fail-if-worse decides; give both"
@@ -315,7 +203,7 @@ def test_score_and_rescore_write_the_scale_of_their_columns(command, tmp_path):
     assert command(f"score {tmp_path}/stories.jsonl --ladders demo/story --out {out}").code == 0
     # Five rungs: ladder-sum is from -15 to 15. The demo's human scale is from 1 to 5.
     ends = {"coherence_score": [-15, 15], "coherence_grade": [1, 5], "complexity_score": [-15, 15],
-            "complexity_grade": [1, 5], "overall_score": [0, 1]}  # fmt: skip
+            "complexity_grade": [1, 5], "overall_score": [0, 1], "overall_grade": [0, 1]}  # fmt: skip
     assert json.loads(Path(f"{out}.run.json").read_text())["scales"] == ends
     again = tmp_path / "again.jsonl"
     assert command(f"rescore {out}.judgments.jsonl --rule mean-difference --out {again}").code == 0

@@ -237,6 +237,8 @@ USD = "must be USD for a million tokens, 0 or more, found"
         ("m = 3", r"\[m\] must be a table with input and output, found 3"),
         ("[m]\ninput = 1\noutpt = 2", r"\[m\] has unknown key 'outpt'; did you mean 'output'\? Known: input, "),
         ("[m]\ninput = 1\nx = 2", r"\[m\] has unknown key 'x'. Known: input, output"),
+        ("[gpt-4.1]\ninput = 1", r"\[gpt-4\] holds another table, '1'; a name with a dot needs quotes: \[\"gpt-4.1\"\]$"),
+        ("[a]\ninput = 1\noutput = 1\n[a.b.c]\ninput = 1", r"\[a\] holds .*, 'b'; .* needs quotes: \[\"a.b.c\"\]$"),
         ("[m]\ninput = 1", rf"\[m\] output {USD} None"),
         ("[m]\ninput = -1\noutput = 1", rf"\[m\] input {USD} -1"),
         ("[m]\ninput = true\noutput = 1", rf"\[m\] input {USD} True"),

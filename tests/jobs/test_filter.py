@@ -126,6 +126,16 @@ def test_csv_cells_stay_what_they_were(command, tmp_path):
     assert done.out == '\ufeffid,score,text\r\n008,1,"two\nlines"\r\n009,,x\r\n'
 
 
+def test_a_table_without_scores_is_refused_before_its_header_is_written(fails, tmp_path):
+    path = tmp_path / "in.csv"
+    for text, line in (("id,text\n1,a\n", 2), ("id,text\n", 1)):
+        path.write_text(text)
+        # Nothing is on standard output, which `fails` checks.
+        assert fails(2, f"filter {path} --min score=9").startswith(
+            f"refladder: {path}:{line}: no column 'score'"
+        )
+
+
 def test_a_table_without_passing_rows_keeps_its_header(command, tmp_path):
     path, empty = tmp_path / "in.csv", tmp_path / "empty.jsonl"
     for text in ("id,score\n1,2\n", "id,score\n"):
@@ -231,7 +241,7 @@ def test_a_cell_that_is_no_number(fails, tmp_path, line, message):
         assert not out.exists()
 
 
-TOGETHER = "--top FRACTION and --by COLUMN go together; give both"
+ALONE = "--by COLUMN is for --top FRACTION or --best K; give one of them"
 
 
 @pytest.mark.parametrize(
@@ -239,10 +249,9 @@ TOGETHER = "--top FRACTION and --by COLUMN go together; give both"
     [
         (
             "",
-            "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per",
+            "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top, or --best and --per",
         ),
-        ("--top 0.5", TOGETHER),
-        ("--by score --min a=1", TOGETHER),
+        ("--by score --min a=1", ALONE),
         (
             "--top 1.5 --by score",
             "--top 1.5: a fraction must be more than 0 and at most 1; give 0.015 for 1.5 %",

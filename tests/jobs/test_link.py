@@ -206,7 +206,7 @@ def test_every_score_and_grade_of_both_tables_is_in_one_file(judged, command, fa
     record = json.loads(out.read_text())
     rows, others = read_lines(first), read_lines(second)
     names = [name for name in rows[0] if name.endswith(("_score", "_grade"))]
-    assert len(names) == 5  # two of each dimension, and overall_score
+    assert len(names) == 6  # two of each dimension, and two overall
     assert [each["column"] for each in record["columns"]] == names
     assert (record["from_signature"], record["to_signature"]) == (
         rows[0]["signature"], others[0]["signature"],

@@ -189,7 +189,7 @@ def test_too_few_contexts_are_untested(command, write_jsonl, tmp_path):
     told = "verdict: untested (too few ladders, or too many unparsed judgments, to say whether every level rises)"
     assert told in done.err
     assert (
-        "note: Too few ladders for a verdict: clarity 2 of 7. No sign test of 4 can pass"
+        "note: Too few ladders for a verdict: clarity 2 of 6. No sign test of 4 steps can pass"
         in done.err
     )
     assert command(f"certify {tmp_path}/set").code == 0

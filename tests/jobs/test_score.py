@@ -31,7 +31,7 @@ from refladder.settings import Scale, ScoreSpec, Scoring, Tables
 LADDERS = "--ladders demo/story"
 OF_DIMENSION = ["score", "grade", "spread", "mass", "note"]
 ADDED = [f"{name}_{what}" for name in ("coherence", "complexity") for what in OF_DIMENSION]
-ADDED += ["overall_score", "signature"]
+ADDED += ["overall_score", "overall_grade", "signature"]
 
 
 def log(*values):
@@ -362,15 +362,19 @@ def test_the_signature_holds_all_that_made_a_score(command, stories):
     usual = command(f"score {stories} {LADDERS}").rows[0]["signature"]
     digest = "[0-9a-f]{12}"
     assert re.fullmatch(
-        rf"ladders:demo/story@{digest}\|certificate:{digest}\|backend:builtin/1\|prompts:story/compare@{digest}"
+        rf"ladders:demo/story@{digest}\|certificate:{digest}\|criteria:coherence@{digest},complexity@{digest}"
+        rf"\|backend:builtin/1\|prompts:story/compare@{digest}"
         r"\|refladder:\d+\.\d+\.\d+\|orders:1\|rule:ladder-sum\|least-mass:0\.05",
         usual,
     )
-    others = ("--both-orders", "--yes-no", "--rule hard-votes", "--least-mass 0.1")
+    others = (
+        *("--both-orders", "--yes-no", "--rule hard-votes", "--least-mass 0.1"),
+        *("--weight coherence=2", "--dimension coherence"),
+    )
     found = {
         command(f"score {stories} {LADDERS} {option}").rows[0]["signature"] for option in others
     }
-    assert len(found | {usual}) == 5
+    assert len(found | {usual}) == 7
 
 
 def test_the_signature_is_the_same_wherever_the_ladders_lie(
@@ -451,6 +455,9 @@ def test_dimensions_named_with_spaces():
     message = "dimension 'well_written' would share the column 'well_written_note' with another; score them in two runs"
     with pytest.raises(UsageError, match=message):
         added_columns(dimensions("well written", "well_written"))
+    message = "dimension 'fluency' would share the column 'fluency_note' with another; score them in two runs with"
+    with pytest.raises(UsageError, match=message):
+        added_columns(dimensions("Fluency", "fluency"))
 
 
 def test_the_weighted_score_never_takes_the_column_of_a_dimension_called_overall():

@@ -74,7 +74,9 @@ def test_sets_are_listed_and_only_those_with_ratings_are_benchmarks(command):
         {row["name"]: row["about"] for row in command(f"list {kind} --json").rows}
         for kind in ("ladders", "benchmarks")
     )
-    general = "6 ladders of 3 rungs for any text, open or dialogue: engagingness, kindness"
+    general = (
+        "6 ladders of 3 rungs for a request and a reply, open or dialogue: engagingness, kindness"
+    )
     assert ladders["general/talk"] == general
     assert ladders["topicalchat"] == (
         "2 ladders of 3 rungs for the texts of the benchmark, which the set lacks, dialogue: naturalness, engagingness"

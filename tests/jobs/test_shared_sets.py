@@ -339,7 +339,7 @@ def test_a_set_that_is_not_shared_may_say_its_licence_and_language(tmp_path, com
 
 def test_a_dimension_whose_spread_is_anothers_spread_over_anchors_is_refused():
     named = [Dimension(name=name, description="") for name in ("worth", "worth anchor")]
-    assert len(added_columns(named)) == 12
+    assert len(added_columns(named)) == 13
     clash = r"^dimension 'worth anchor' would share the column 'worth_anchor_spread' with"
     with pytest.raises(UsageError, match=clash):
         added_columns(named, shared=True)
@@ -525,10 +525,10 @@ def test_three_anchors_pass_without_a_test_where_every_step_is_in_order(of_a, ve
     assert {each for step in dimension.steps for each in (step.p, step.p_holm)} == {None}
     assert certificate.counts.length_climbs == 0
     assert certificate.judge.fingerprint == "numbers/1"
-    # 2 steps at 0.05: 0.5 ** 6 * 2 = 0.031 is the first below it.
+    # 2 steps at 0.1: 0.5 ** 5 * 2 = 0.0625 is the first below it.
     (note,) = certificate.notes
     assert note == (
-        "3 anchors: a sign test of 2 steps needs 6 to have any power, so there are no p-values. The set passes if "
+        "3 anchors: a sign test of 2 steps needs 5 to have any power, so there are no p-values. The set passes if "
         "every step of every anchor is in order, and a level of one anchor beats the level below of another in at "
         "least 0.8 of the comparisons."
     )

@@ -323,3 +323,37 @@ def test_human_rungs_take_numbers(command, write_jsonl, build):
     human = write_jsonl([rung], "human.jsonl")
     out = build(write_jsonl(NUMBERED, "contexts.jsonl"), f"--human {human}", "with_people")
     assert "No rain, no dog." in command(f"show {out} 1 --json").out
+
+
+THOUGHT = f"<think>\nA moon, and a sea.\n</think>\n\n{PULLS}"
+
+
+def test_the_answer_behind_thoughts_is_judged_and_the_row_keeps_its_text(score, folder):
+    rows = [
+        {**ROWS[0], "output": text}
+        for text in (PULLS, THOUGHT, "<think>A moon", PULLS + " <think>")
+    ]
+    done = score(rows)
+    assert [row["output"] for row in done.rows] == [row["output"] for row in rows]
+    plain, thought, none, within = scores(done.rows)
+    assert plain == thought
+    assert none is None
+    assert within is not None
+    assert notes(done)[2] == "the output is a thought without an answer"
+    told = (
+        "Thoughts in front of the output in 2 of 4 rows: what follows them was judged. --text-of whole judges the whole "
+        "text."
+    )
+    assert told in done.err
+    whole = refladder.score(rows, ladders=folder, text_of="whole")
+    assert whole[0]["clarity_score"] == plain
+    assert None not in scores(whole)
+    assert whole[1]["clarity_score"] != plain
+
+
+def test_pairs_are_made_of_whole_texts():
+    rows = []
+    for number, text in enumerate([PULLS, THOUGHT]):
+        rows.append({"context": TIDES, "output": text, "n": float(number)})
+    (pair,) = refladder.pairs(rows, margin=0.5, by="n")
+    assert (pair["chosen"], pair["rejected"]) == (THOUGHT, PULLS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 
@@ -113,7 +114,7 @@ def nan_at(place, column):
         ),
         (
             {"change_row": only(9, signature="other")},
-            "TABLE:10: the scores have another signature here than in TABLE:1",
+            "TABLE:10: the scores in column 'clarity_score' are on different scales: ",
         ),
     ],
 )
@@ -312,11 +313,11 @@ EITHER = "give what to promise: either --precision or --recall"
         (f"{GOOD} {BY}", EITHER),
         (
             f"{GOOD} {BY} --precision 80",
-            "a promised share of 80.0: it must be more than 0 and less than 1",
+            "a promised share of 80.0: it must be more than 0 and less than 1; give 0.8 for 80 %\n",
         ),
         (
             f"{ASKED} --sure 1",
-            "a promised certainty of 1.0: it must be more than 0 and less than 1",
+            "a promised certainty of 1.0: it must be more than 0 and less than 1, such as 0.9\n",
         ),
         (
             ASKED.replace(">=4", "high"),
@@ -422,3 +423,88 @@ def test_a_word_label_of_nan_is_no_label(write_jsonl):
     rows = [{"output_id": str(n), "s": n, "word": word} for n, word in enumerate(words)]
     table = LabelledTable(source=str(write_jsonl(rows)), by="s", label="word", good=Good("=yes"))
     assert read_pool(table).labels == ["yes", "no"]
+
+
+def test_one_label_serves_all_copies_of_a_text_in_its_context(command, write_jsonl, tmp_path):
+    texts = [
+        {"context_id": f"c{n % 9}", "system": "a", "output": f"text {n}", "x_score": n}
+        for n in range(40)
+    ]
+    # Text 1 once more, text 2 twice more, and text 3 as another system's answer; text 4 for another context is another.
+    copies = [texts[1], texts[2], texts[2], {**texts[3], "system": "b"}]
+    table = write_jsonl([*texts, *copies, {**texts[4], "context_id": "c8"}], "scored.jsonl")
+    plan, ask = tmp_path / "plan.csv", f"calibrate {table} --by x_score --precision 0.5"
+    assert command(f"{ask} --plan --out {plan}").code == 0
+    with plan.open() as lines:
+        rows = list(csv.DictReader(lines))
+    names = ["context_id", "system", "output"]
+    drawn = sorted([row["context_id"], row["output"]] for row in rows)
+    assert drawn == sorted([[f"c{n % 9}", f"text {n}"] for n in range(40)] + [["c8", "text 4"]])
+    labels = [{**{name: row[name] for name in names}, "good": 1} for row in rows]
+    done = command(
+        f"{ask} --labels {write_jsonl(labels, 'l.jsonl')} --label good --good >=1 --json"
+    )
+    told = json.loads(done.out)
+    # 41 texts have a label; the share kept is of all 45 rows.
+    assert (told["labels"], told["rows"], told["kept"]) == (41, 45, 45)
+    assert (
+        "3 labelled rows with the text and context of another: each text counts once"
+        in told["notes"]
+    )
+    # Both systems' rows of text 3 have a label: 1 and 4 are a mean of 2.5; text 2 has 5, 5 and 2, a mean of 4.
+    pool = read_pool(
+        LabelledTable(
+            source=str(
+                write_jsonl(
+                    [
+                        {**row, "good": good}
+                        for row, good in zip(
+                            [*texts[:5], *copies], [3, 3, 5, 1, 3, None, 5, 2, 4], strict=True
+                        )
+                    ],
+                    "in.jsonl",
+                )
+            ),
+            by="x_score",
+            label="good",
+        )
+    )
+    assert dict(zip(pool.scores[pool.labelled].tolist(), pool.labels, strict=True)) == {
+        0: 3,
+        1: 3,
+        2: 4,
+        3: 2.5,
+        4: 3,
+    }
+    assert pool.unlabelled.tolist() == [False] * 9
+
+
+def test_a_plan_has_the_id_under_the_name_of_the_table(command, write_jsonl, tmp_path):
+    table = write_jsonl(
+        [{"Nr": n, "output": f"text {n}", "x_score": n} for n in range(30)], "in.jsonl"
+    )
+    plan, ask = (
+        tmp_path / "plan.csv",
+        f"calibrate {table} --by x_score --column output_id=Nr --precision 0.5",
+    )
+    assert command(f"{ask} --plan --out {plan}").code == 0
+    head, *rows = plan.read_text().splitlines()
+    assert head == "Nr,output,label,x_score_sampled_above"
+    plan.write_text("\n".join([head, *(row.replace(",,", ",1,") for row in rows)]) + "\n")
+    told = json.loads(command(f"{ask} --labels {plan} --label label --good >=1 --json").out)
+    assert told["labels"] == 30
+
+
+def test_copies_are_counted_in_the_summary_of_score(command, write_jsonl):
+    rows = [
+        {"context_id": "story-01", "output": text} for text in ("A lamp.", "A bell.", "A lamp.")
+    ]
+    line = ("score", write_jsonl(rows), "--ladders", "demo/story", "--dimension", "coherence")
+    assert "1 row repeats the text and context of an earlier row\n" in command(*line).err
+    (out,) = [
+        command("score", "-", *line[2:], stdin=write_jsonl([*rows, rows[0]]).read_bytes()).err
+    ]
+    assert "2 rows repeat the text and context of an earlier row\n" in out
+    # Rows of their own ids are two.
+    named = [{**row, "output_id": str(number)} for number, row in enumerate(rows)]
+    assert "repeat" not in command(line[0], write_jsonl(named), *line[2:]).err

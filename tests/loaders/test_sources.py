@@ -36,7 +36,11 @@ def test_a_source_without_known_files(tmp_path, name, names):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("podcast", b'[{"a": 1},\n "\xff"]', r":2: not UTF-8 \(byte 0xff\); save it as UTF-8 "),
+        (
+            "podcast",
+            b'[{"a": 1},\n "\xff"]',
+            r":2: not UTF-8 \(byte 0xff at position \d+\); save it as UTF-8 ",
+        ),
         ("webnlg", b"id,mr\n1,\xe9lm\n", r":2: not UTF-8 \(byte 0xe9 "),
         ("summeval", b"", r":1: an empty file"),
         ("summeval", b"[]", r": it has no rows"),

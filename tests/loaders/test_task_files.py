@@ -66,6 +66,6 @@ def test_a_task_file_that_cannot_be_read(tmp_path):
         read_task(path)
     path.write_bytes(b'task = "\xff"')
     with pytest.raises(
-        DataError, match=r"task\.toml:1: not UTF-8 \(byte 0xff\); save it as UTF-8 "
+        DataError, match=r"task\.toml:1: not UTF-8 \(byte 0xff at position \d+\); save it as UTF-8 "
     ):
         read_task(path)

@@ -24,6 +24,7 @@ from refladder.errors import DataError
 from refladder.files.folders import open_folder
 from refladder.files.locks import has_ended
 from refladder.files.scored_folders import stamp
+from refladder.many_files import run as run_module
 from refladder.many_files.run import list_files, merged
 from refladder.records import IMPOSSIBLE, LabelReading
 from refladder.scoring.score_report import ScoreReport
@@ -116,10 +117,9 @@ def test_a_folder_holds_the_rows_of_one_process_and_readers_take_it(
     assert again["files"] == counts
 
 
-@pytest.mark.usefixtures("inline")
-def test_files_share_the_ratings_of_the_rungs_of_a_judge_that_says_another_thing_each_time(
-    command, inputs, tmp_path, monkeypatch
-):
+@pytest.fixture
+def varying(monkeypatch):
+    """Let `builtin` say another thing each time; the prompts that it was asked."""
     draws, asked = np.random.default_rng(0), []
 
     def read_labels(_judge, prompts, labels):
@@ -138,7 +138,14 @@ def test_files_share_the_ratings_of_the_rungs_of_a_judge_that_says_another_thing
         return readings
 
     monkeypatch.setattr(Builtin, "read_labels", read_labels)
-    out = tmp_path / "out"
+    return asked
+
+
+@pytest.mark.usefixtures("inline")
+def test_files_share_the_ratings_of_the_rungs_of_a_judge_that_says_another_thing_each_time(
+    command, inputs, tmp_path, varying
+):
+    asked, out = varying, tmp_path / "out"
     line = f"score {inputs} {LADDERS} --answers rating --any-judge --out {out}"
     assert command(line).code == 0
     # The best and the worst rung of 12 ladders, the five of each, and the rows.
@@ -147,7 +154,7 @@ def test_files_share_the_ratings_of_the_rungs_of_a_judge_that_says_another_thing
     assert len(run["rung_judgments"]) == 60
     rows = [json.loads(line) for line in scored(out).splitlines()]
     assert {row["signature"] for row in rows} == {run["signature"]}
-    assert "|rungs:" in run["signature"]
+    assert "|place:beaten|" in run["signature"]
     assert None not in {row["coherence_grade"] for row in rows}
     of_rungs = {
         b"".join(path.read_bytes().splitlines()[1:61]) for path in (out / "judgments").iterdir()
@@ -155,12 +162,46 @@ def test_files_share_the_ratings_of_the_rungs_of_a_judge_that_says_another_thing
     assert len(of_rungs) == 1
     again = [json.loads(line) for line in command(f"rescore {out}").out.splitlines()]
     assert [row["coherence_grade"] for row in again] == [row["coherence_grade"] for row in rows]
+    assert len(run["rung_ratings"]) == 60
+    assert 0 < run["grade_error"]["coherence"] < 1
     # A file that is scored later has them too.
     for path in ("03.jsonl", "judgments/03.jsonl"):
         (out / path).unlink()
     assert command(line).code == 0
     assert len(asked) == 24 + 60 + 240 + 40
     assert run_of(out)["signature"] == run["signature"]
+
+
+@pytest.mark.usefixtures("inline")
+@pytest.mark.usefixtures("varying")
+def test_parts_of_a_run_share_the_ratings_of_the_rungs(
+    command, fails, inputs, tmp_path, monkeypatch
+):
+    out, real = tmp_path / "out", run_module.read_run
+    line = f"score {inputs} {LADDERS} --answers rating --any-judge --out {out} --shard"
+    assert command(f"{line} 1/2").code == 0
+    first = run_of(out)["rung_judgments"]
+    # The second part began before the first had its ratings of the rungs.
+    reads = iter([None])
+    monkeypatch.setattr(run_module, "read_run", lambda folder: next(reads, real(folder)))
+    assert command(f"{line} 2/2").code == 0
+    assert run_of(out)["rung_judgments"] == first
+    of_rungs = {
+        b"".join(path.read_bytes().splitlines()[1:61]) for path in (out / "judgments").iterdir()
+    }
+    assert len(of_rungs) == 1
+    # Readings that differ all the same are refused.
+    (out / "05.jsonl").unlink()
+    reading = '"rating":'
+    counts = out / "counts" / "02.jsonl.json"
+    text = counts.read_text()
+    where = text.index(reading, text.index('"rung_ratings"')) + len(reading)
+    counts.write_text(f"{text[:where]}4.5{text[text.index('}', where) :]}")
+    message = (
+        "02.jsonl: its grades are by another reading of the rungs than those of 00.jsonl; delete this file and run the "
+        "same command again"
+    )
+    assert message in fails(2, f"{line} 2/2")
 
 
 @pytest.mark.usefixtures("inline")

@@ -22,6 +22,7 @@ from refladder.records import JudgeCheck, LabelReading
 from refladder.registry import Entry
 from refladder.scoring.judge_check import check_lines, drawn_questions
 from refladder.scoring.modes import mode_of
+from refladder.session import checks_folder
 
 ROWS = [{"context_id": "story-01", "output": "A keeper found a bottle on the rocks."}]
 DEMO = refladder.load_ladders("demo/story")
@@ -166,7 +167,9 @@ def test_any_judge_scores_with_a_warning_that_quiet_keeps_and_json_leaves_out(
     outs = (table.with_name(f"{number}-{out}") for number in range(3))
     arguments = (*COHERENCE, "--any-judge", "--out")
     shown = f"{SHOWN}coherence 0 of 12 ladders\n"
-    assert shown + WARNING in score(*arguments, next(outs)).err
+    told = score(*arguments, next(outs)).err
+    assert shown in told
+    assert WARNING in told
     quiet = score(*arguments, next(outs), "--quiet").err
     assert WARNING in quiet
     assert "judge check" not in quiet
@@ -175,7 +178,8 @@ def test_any_judge_scores_with_a_warning_that_quiet_keeps_and_json_leaves_out(
 
 @pytest.mark.parametrize(
     # wrong answers, of which a ladder has two; P(X >= 9) of 12 at 1/2 is (220 + 66 + 12 + 1) / 4096 = .073, and of
-    # 10 (66 + 12 + 1) / 4096 = .019; 9.5 counts as 9; 11.5 of 12 begins at .699, and 12 of 12 at .758
+    # 10 (66 + 12 + 1) / 4096 = .019; 9.5 counts as 9; 11.5 of 12 begins at .699, and 12 of 12 at .758. A single
+    # criterion is all of the run, so 9 of 12 refuses.
     ("wrong", "doubtful"),
     [(12, None), (5, None), (4, True), (1, True), (0, False)],
 )
@@ -206,49 +210,112 @@ def test_what_cannot_be_read_is_left_out_and_named(judge, score):
     )
 
 
-def test_few_ladders_are_no_proof_and_fewer_than_five_refuse_no_judge(said):
+FEW = "It is not refused, because a judge that is right on 90 % of the ladders may do as badly by chance."
+
+
+def test_few_ladders_are_no_proof(said):
     messages = said(until_story("story-11"), Rehearsed(), **ONE)
     assert f"{SHOWN}coherence 11 of 11 ladders" in messages
     assert "The judge check is no proof (coherence 11 of 11 ladders)" in messages
-    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
-        said(until_story("story-05"), Rehearsed(LOSS, WIN), **ONE)
-    few = "It is not refused, because these are too few ladders."
-    # 0 of 4 ends at .490, 2.5 of 5 at .823 (scipy)
-    told = said(until_story("story-04"), Rehearsed(LOSS, WIN), **ONE)
-    assert f"The judge is {UNSHOWN} (coherence 0 of 4 ladders). {few}" in told
+    # A judge that is right in .9 is so on 0 of 2 with .01, and on 0 of 1 with .1.
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 2 ladders\)"):
+        said(until_story("story-02"), Rehearsed(LOSS, WIN), **ONE)
+    assert "is no proof (coherence 0 of 1 ladder): " in said(
+        until_story("story-01"), Rehearsed(LOSS, WIN), **ONE
+    )
+    # 3 or fewer of 5: 1 - .9^5 - 5 * .9^4 * .1 = .081; 2.5 may count as 3. Of 4, not even 4 are significant (1 / 16).
     told = said(until_story("story-05"), Rehearsed(TIE, TIE), **ONE)
-    assert f"The judge is {UNSHOWN} (coherence 2.5 of 5 ladders). {few}" in told
-    # 2 of 4 ends at .850
-    assert "is no proof (coherence 2 of 4 ladders): " in said(
-        until_story("story-04"), Rehearsed(TIE, TIE), **ONE
+    assert f"The judge is {UNSHOWN} (coherence 2.5 of 5 ladders). {FEW}" in told
+    assert "is no proof (coherence 3 of 4 ladders): " in said(
+        until_story("story-04"), Rehearsed(WIN, TIE), **ONE
     )
 
 
-def test_dimensions_with_few_ladders_count_together(said):
-    """0 of 6 ladders (to .39) is refused, 3 of 6 (.19 to .81) warned about, and 6 of 12 (p = .61) refused."""
-    three, six = until_story("story-03"), until_story("story-06")
-    none = r"\(coherence 0 of 3 ladders, complexity 0 of 3 ladders\)"
-    with pytest.raises(JudgeRefusedError, match=none):
-        said(three, Rehearsed(LOSS, WIN))
-    five = until_story("story-05")
-    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 5 ladders\)"):
-        said(five, Rehearsed(LOSS, WIN, dimension="coherence"))
-    half = f"is {UNSHOWN} (coherence 0 of 3 ladders, complexity 3 of 3 ladders). "
-    assert half in said(three, Rehearsed(LOSS, WIN, dimension="coherence"))
-    with pytest.raises(JudgeRefusedError, match=r"0 of 6 ladders, complexity 6 of 6 ladders\)"):
-        said(six, Rehearsed(LOSS, WIN, dimension="coherence"))
+def check_of(name, right, read=12):
+    return JudgeCheck(
+        judge="a/1", ladders="", template="", dimension=name, shared=False, compared=read, right=right, read=read,
+        unparsed=0, low=0.0, high=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rights", "refused", "unshown"),
+    # A judge that is right in .9 is so on 8 or fewer of 12 with .0256, and on 7 or fewer with .0043: below .05 / k are
+    # 8 for one criterion and 7 for two to eleven.
+    [
+        ([10], "", ""),
+        ([9], "a 9/12", ""),  # all ladders of the run
+        ([8, 12], "", "a 8/12"),
+        ([7.5, 12], "", "a 7.5/12"),
+        ([7, 12], "a 7/12", ""),
+        ([9, 12, 12, 12], "", "a 9/12"),
+        ([8, 8, 12, 12], "", "a 8/12, b 8/12"),
+        ([7, 8, 12, 12], "a 7/12", "b 8/12"),
+        # P(X >= 16) of 24 at 1/2 is .076, and of 17 .032.
+        ([8, 8], "a 8/12, b 8/12; together 16/24", ""),
+        ([8, 9], "", "a 8/12, b 9/12"),
+    ],
+)
+def test_a_good_judge_is_hardly_ever_refused_whatever_the_number_of_criteria(
+    rights, refused, unshown
+):
+    checks = [check_of(name, right) for name, right in zip("abcd", rights, strict=False)]
+    warnings = " ".join(check_lines(checks)[1])
+    for counts, end in ((refused, "; do not rely on its scores."), (unshown, f". {FEW}")):
+        shown = re.sub(r"/(\d+)", r" of \1 ladders", counts)
+        assert (f"The judge is {UNSHOWN} ({shown}){end}" in warnings) == bool(counts)
+        assert (end in warnings) == bool(counts)
+
+
+def test_dimensions_with_few_ladders_count_together_for_a_note(said):
+    """Of 6 ladders, 3 have p = .66, and 6 have p = .016; 1 of 3 is the lot of a good judge with .028, above .05 / 2."""
+    three = until_story("story-03")
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 3 ladders\)"):
+        said(three, Rehearsed(LOSS, WIN, dimension="coherence"))
+    told = said(three, Rehearsed(TIE, TIE, dimension="coherence"))
+    assert f"is {UNSHOWN} (coherence 1.5 of 3 ladders, complexity 3 of 3 ladders). {FEW}" in told
+    assert "is no proof (coherence 3 of 3 ladders, complexity 3 of 3" in said(three, Rehearsed())
+    # All 12 ladders together are 6 right, but complexity alone refuses already.
+    with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 6 ladders\)"):
+        said(until_story("story-06"), Rehearsed(LOSS, WIN, dimension="coherence"))
 
 
 @pytest.mark.parametrize("read", [12, 16])
 def test_from_twelve_ladders_the_sign_test_of_scipy_decides(read):
     for right in range(read + 1):
-        check = JudgeCheck(
-            judge="a/1", ladders="", template="", dimension="care", shared=False, compared=read,
-            right=right + 0.5 * (right < read), read=read, unparsed=0, low=None, high=None,
-        )  # fmt: skip
-        warnings = " ".join(check_lines([check])[1])
+        warnings = " ".join(check_lines([check_of("care", right + 0.5 * (right < read), read)])[1])
         refused = binomtest(right, read, 0.5, alternative="greater").pvalue > 0.05
         assert ("do not rely" in warnings) == refused
+
+
+def test_a_rule_of_length_that_passes_is_named_for_each_criterion(said):
+    """A rule is right on 10 of 12 by chance with (66 + 12 + 1) / 4096 = .019, and on 9 with .073."""
+    rule = "a rule of length alone (characters) is right on {}; the check does not show that a judge reads more than"
+    for right, told in ((12, True), (10, True), (9, False)):
+        for longer in (True, False):
+            ladders = {}
+            for number, (key, ladder) in enumerate(DEMO.ladders.items()):
+                worst, *between, best = ladder.rungs
+                if key[1] == "coherence" and (number // 2 < right) == longer:
+                    best = replace(best, text=f"{worst.text} It is so.")
+                elif key[1] == "coherence":
+                    best = replace(best, text=best.text[:9])
+                ladders[key] = replace(ladder, rungs=(worst, *between, best))
+            messages = said(replace(DEMO, ladders=ladders), Rehearsed(), any_judge=True)
+            coherence = f"coherence {right} of 12, " if told else ""
+            assert rule.format(f"{coherence}complexity 12 of 12") in messages
+
+
+def test_a_judge_of_length_passes_and_the_check_says_why(said, monkeypatch):
+    class Lengthy(Rehearsed):
+        def shares(self, slots):
+            return WIN if len(slots["target"]) > len(slots["reference"]) else LOSS
+
+    for name in ("context", "background"):
+        monkeypatch.setitem(ROWS[0], name, "The keeper found it at nine.")
+    messages = said("general/grounded", Lengthy(), dimensions=["completeness", "attribution"], any_judge=True)  # fmt: skip
+    assert "completeness 12 of 12 ladders, attribution 7 of 12 ladders\n" in messages
+    assert "(characters) is right on completeness 12 of 12; the check" in messages
 
 
 def test_sixteen_ladders_of_many_are_drawn_and_the_same_each_time():
@@ -288,6 +355,13 @@ def test_a_check_is_paid_for_once(judge, score, fails, table):
     assert score(*COHERENCE).code == 0
     assert (made.ends, made.others) == (24, 5)
     assert "dry run, rehearsed: 5 calls," in score(*COHERENCE, "--dry-run").out
+    # An earlier version stored no count of length.
+    (stored,) = checks_folder().iterdir()
+    kept = json.loads(stored.read_text())
+    assert kept.pop("by_length") == 12
+    stored.write_text(json.dumps(kept))
+    assert "is right on coherence 12 of 12; the check does not" in score(*COHERENCE).err
+    made.others -= 5
     assert f"{SHOWN}coherence 12 of 12 ladders\n" in score(*COHERENCE).err
     assert (made.ends, made.others) == (24, 10)
     assert score(*BOTH).code == 0  # complexity is new

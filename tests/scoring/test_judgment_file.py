@@ -106,7 +106,8 @@ def test_a_file_of_another_run_is_refused(path):
     ("old", "new", "message"),
     [
         (b'"subject":"a"', b'"subject":"\xff"', r"not UTF-8 \(byte 0xff at position \d+\)"),
-        (b'"win","loss"', b'"win","tie"', "outcomes 'win, tie', and this file holds .* win, loss"),
+        (b'"win","loss"', b'"win","tie"', "outcomes 'win, tie', and .* win, loss, in this order"),
+        (b'"win","loss"', b'"loss","win"', "outcomes 'loss, win', and .* win, loss, in this order"),
         (b"[-2.0,-2.0]", b"[-0.5,-0.5]", "label probabilities that add to 1.21, more than 1"),
         (b"[-2.0,-2.0]", b"[5.0,-1.0]", "a log-probability of 5, above 0"),
         (b'"mass":0.9', b'"mass":7', "a label mass of 7, which is not between 0 and 1"),

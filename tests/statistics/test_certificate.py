@@ -109,10 +109,10 @@ def test_the_sign_test_is_that_of_scipy(successes, trials):
 
 
 def test_contexts_needed_is_the_least_number_that_can_pass():
-    # 8 steps: Holm multiplies the smallest p by 8, so 2^-n * 8 <= .05 from n = 8 (8 / 256 = .031)
+    # 4 steps: Holm multiplies the smallest p by 4, so 2^-n * 4 <= .1 from n = 6 (4 / 64 = .0625)
     for tests in (1, 4, 8, 20):
         needed = contexts_needed(tests)
-        assert 0.5**needed * tests <= 0.05 < 0.5 ** (needed - 1) * tests
+        assert 0.5**needed * tests <= 0.1 < 0.5 ** (needed - 1) * tests
 
 
 def test_level_verdicts():

@@ -33,6 +33,7 @@ class Builtin(Backend):
     """Writer and judge without a model; the only state is bounded caches of text features."""
 
     notice = NOTICE
+    is_fixed = True
 
     @property
     def fingerprint(self) -> str:

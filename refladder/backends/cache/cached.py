@@ -47,6 +47,8 @@ class Stored(Wrapper):
         # Answers from the store, and to prompts that appear again in their batch.
         self.reused = 0
         self._sent = 0
+        # Keys of prompts that are asked anew, and were asked in this session.
+        self._renewed: set[bytes] = set()
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Return a text for each prompt, from the store if it has one."""
@@ -84,23 +86,37 @@ class Stored(Wrapper):
         self, prompts: Sequence[Prompt], sampling: Sampling
     ) -> list[Completion | None]:
         """Return the text in the store for each prompt, or None."""
-        return self._stored(write_keys(self.backend, prompts, sampling), read_completion)
+        keys = write_keys(self.backend, prompts, sampling)
+        return self._stored(prompts, keys, read_completion)
 
     def stored_readings(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> list[LabelReading | None]:
         """Return the reading in the store for each prompt, or None."""
-        return self._stored(label_keys(self.backend, prompts, labels), read_reading)
+        keys = label_keys(self.backend, prompts, labels)
+        return self._stored(prompts, keys, read_reading)
 
     def answer_seconds(self, kind: str) -> float | None:
         """Return the seconds that one of the latest stored answers of this backend took."""
         return self.store.answer_seconds(self.backend.fingerprint, kind)
 
     def _stored(
-        self, keys: Sequence[bytes], read: Callable[[bytes], Answered]
+        self,
+        prompts: Sequence[Prompt],
+        keys: Sequence[bytes],
+        read: Callable[[bytes], Answered],
     ) -> list[Answered | None]:
-        answers = {key: read(text) for key, text in self.store.find(keys).items()}
+        found = self.store.find(keys)
+        old = self._old(prompts, keys)
+        answers = {key: read(text) for key, text in found.items() if key not in old}
         return list(map(answers.get, keys))
+
+    def _old(self, prompts: Sequence[Prompt], keys: Sequence[bytes]) -> set[bytes]:
+        """Return the keys whose stored answers are of an earlier session, and are asked anew."""
+        if self.is_fixed:
+            return set()
+        anew = {key for prompt, key in zip(prompts, keys, strict=True) if prompt.anew}
+        return anew - self._renewed
 
     def _answer(
         self,
@@ -111,6 +127,9 @@ class Stored(Wrapper):
         read: Callable[[bytes], Answered],
     ) -> list[Answered]:
         """Find the answers, and ask for those that are missing, each once."""
+        if old := self._old(prompts, keys):
+            self.store.remove(list(old))
+            self._renewed |= old
         answers = {key: read(text) for key, text in self.store.find(keys).items()}
         missing: dict[bytes, Prompt] = {}
         for key, prompt in zip(keys, prompts, strict=True):
@@ -184,7 +203,7 @@ def write_keys(backend: Backend, prompts: Sequence[Prompt], sampling: Sampling) 
         (
             KEY_SCHEMA,
             "write",
-            backend.fingerprint,
+            backend.stored_as,
             asdict(sampling.filled(backend.default_sampling)),
         ),
         prompts,
@@ -193,7 +212,7 @@ def write_keys(backend: Backend, prompts: Sequence[Prompt], sampling: Sampling) 
 
 def label_keys(backend: Backend, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[bytes]:
     """Return the keys of prompts for which labels are read, in this order."""
-    return _keys((KEY_SCHEMA, "labels", backend.fingerprint, list(labels)), prompts)
+    return _keys((KEY_SCHEMA, "labels", backend.stored_as, list(labels)), prompts)
 
 
 def dump(answer: Completion | LabelReading) -> str | None:

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
 from refladder.errors import DataError, option
+from refladder.files.locks import make_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -119,7 +120,7 @@ class SqliteStore:
         if path.is_file() and 0 < path.stat().st_size < LEAST:
             raise DataError(f"{path}: {DAMAGED}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         except OSError as error:
             raise DataError(
                 f"{path}: its folder cannot be made ({error.strerror}); choose another place"

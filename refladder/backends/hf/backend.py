@@ -67,6 +67,7 @@ class TransformersBackend(Streaming):
     """A model of transformers as writer and judge; its weights are read on first use, or by `load`."""
 
     kind = "hf"
+    is_fixed = True
 
     def __init__(
         self,

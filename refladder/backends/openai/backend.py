@@ -33,7 +33,13 @@ from refladder.backends.openai.handshake import (
     still_as_found,
     without_handshake,
 )
-from refladder.backends.openai.options import Options, read_headers, read_key, read_options
+from refladder.backends.openai.options import (
+    Options,
+    is_local,
+    read_headers,
+    read_key,
+    read_options,
+)
 from refladder.backends.openai.rate_limit import RateLimiter
 from refladder.backends.openai.responses import written
 from refladder.backends.protocol import STATED_TOKENS, ReadMode, Streaming, Usage
@@ -147,15 +153,27 @@ class OpenAIBackend(Streaming):
 
     @property
     def fingerprint(self) -> str:
-        """Return kind, model, server and how labels are read, in one line without the key."""
-        options = self.options
-        parts = urlsplit(options.base_url)
-        place = f"{parts.netloc}{parts.path}"
-        if parts.query:
-            place += f"?{parts.query}"
+        """Return kind, model, server and how labels are read, in one line without the key.
+
+        A server on this machine is the same judge at another address.
+        """
+        if self._files is None and is_local(self.options.base_url):
+            return self._named("localhost")
+        return self.stored_as
+
+    @property
+    def stored_as(self) -> str:
+        """Return the fingerprint with the address of a server on this machine: another model may have its name there."""
+        parts = urlsplit(self.options.base_url)
         # The folder's id stays when the folder is moved.
         if self._files is not None:
-            place = f"file:{self._files.id}"
+            return self._named(f"file:{self._files.id}")
+        return self._named(f"{parts.netloc}{parts.path}")
+
+    def _named(self, place: str) -> str:
+        options = self.options
+        if self._files is None and (query := urlsplit(options.base_url).query):
+            place += f"?{query}"
         text = f"{self.kind}:{self.model}@{place} {self._mode}"
         if options.system:
             text += f" system={instruction_digest(options.system)}"

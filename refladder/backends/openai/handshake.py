@@ -46,6 +46,7 @@ from refladder.errors import (
     redacted,
 )
 from refladder.files.jsonl import write_json
+from refladder.files.locks import make_folder
 from refladder.parsing import parse_as, parse_json
 
 if TYPE_CHECKING:
@@ -252,7 +253,7 @@ def keep(capabilities: Capabilities, options: Options, model: str) -> None:
     if path := _file(options):
         # If the folder cannot be created, writing reports why.
         with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(path.parent)
         write_json(path, {**_read(path), _key(options, model): to_text(capabilities)})
 
 

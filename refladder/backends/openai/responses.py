@@ -18,14 +18,13 @@ from refladder.backends.labels import (
     EMPTY,
     NO_CHOICE,
     checked_reading,
-    has_thoughts,
     log_sum,
     reading_from_sequences,
     without_continuations,
-    without_thoughts,
 )
 from refladder.backends.openai.errors import Refusal, at
 from refladder.records import Completion, LabelReading
+from refladder.thoughts import has_thoughts, without_thoughts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

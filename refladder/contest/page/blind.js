@@ -15,17 +15,19 @@ function shuffle(list) {
   return list;
 }
 
-// Everything this person may still rate, in a random order; a pair is as likely either way round.
+// Everything this person may still rate, in a random order; a pair is as likely either way round. A copy of a text is
+// rated with the first.
 function remaining() {
   const { pool } = run;
+  const copies = new Set(pool.copies);
   const mine = run.stored.filter((rating) => rating.rater === setting.rater && rating.criterion === setting.criterion);
   if (setting.what === "text") {
     const rated = new Set(mine.filter((rating) => !isPair(rating)).map((rating) => rating.text));
-    return shuffle(pool.texts.map((_, text) => [text]).filter(([text]) => !rated.has(text)));
+    return shuffle(pool.texts.map((_, text) => [text]).filter(([text]) => !rated.has(text) && !copies.has(text)));
   }
   const rated = new Set(mine.filter(isPair).flatMap(({ first, second }) => [`${first}/${second}`, `${second}/${first}`]));
   const byRow = new Map();
-  pool.texts.forEach(([row], text) => byRow.set(row, [...(byRow.get(row) ?? []), text]));
+  pool.texts.forEach(([row], text) => copies.has(text) || byRow.set(row, [...(byRow.get(row) ?? []), text]));
   const pairs = [];
   byRow.forEach((texts) => texts.forEach((first, index) => texts.slice(index + 1).forEach((second) => {
     if (!rated.has(`${first}/${second}`)) pairs.push(shuffle([first, second]));
@@ -52,7 +54,7 @@ function redraw(screen, body) {
 function nameForm(screen) {
   const { pool } = run;
   const name = h("input", { required: true, maxlength: 80, autocomplete: "off", value: setting.rater });
-  const multiple = new Set(pool.texts.map(([row]) => row)).size < pool.texts.length;
+  const multiple = new Set(pool.texts.map(([row]) => row)).size < pool.texts.length - pool.copies.length;
   if (!multiple) setting.what = "text";
   return [h("h1", {}, "Blind rating"),
     h("p", {}, "You see texts without their models, scores and verdicts. The order is random. Your answers are compared with the judge's in Agreement."),

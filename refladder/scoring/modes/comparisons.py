@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends.sampled import ANSWER_TOKENS
-from refladder.records import Sampling
+from refladder.records import REWARD, Sampling
 from refladder.scoring.asker import (
     calls_of,
     inconsistency,
@@ -56,6 +56,8 @@ HALF = 0.5
 
 class Comparisons(Mode):
     """A question about every rung; `sampled` answers to each, or 0 to read the probabilities of its labels."""
+
+    roles: tuple[str, ...] = ("compare", "compare-shared", "compare-yesno", REWARD)
 
     def __init__(self, sampled: int = 0) -> None:
         self.sampled = sampled

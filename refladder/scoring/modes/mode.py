@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         Output,
         Progress,
         Run,
+        RungRating,
         Sampling,
     )
     from refladder.scoring.asker import Asker
@@ -41,15 +42,17 @@ if TYPE_CHECKING:
 class Mode(ABC):
     """How a judge is asked about a text, and how its answers become a score.
 
-    `name` is that of `--answers`. `sampled` is the number of answers to a question, 0 if they are not sampled. With
-    `needs_ladders`, a text without a ladder has no score.
-    With `has_anchor_spread`, a score against a shared set has a spread over its anchors; with `has_intervals`, a score
-    has an interval.
+    `name` is that of `--answers`, and `roles` are those of its prompts. `sampled` is the number of answers to a question,
+    0 if they are not sampled. With `needs_ladders`, a text without a ladder has no score. With `rates_rungs`, ratings of
+    rungs come before those of texts. With `has_anchor_spread`, a score against a shared set has a spread over its anchors;
+    with `has_intervals`, a score has an interval.
     """
 
     name: str
+    roles: tuple[str, ...]
     sampled = 0
     needs_ladders = True
+    rates_rungs = False
     has_anchor_spread = True
     has_intervals = False
 
@@ -131,9 +134,9 @@ class Mode(ABC):
     def count(self, run: Run, judgments: Sequence[Judgment], report: ScoreReport) -> None:
         """Add to `report` what the judgments of whole texts show beside their scores."""
 
-    def rung_scales(self, run: Run, judgments: Sequence[Judgment]) -> Mapping[str, RungScale]:
-        """Return the scale of each dimension, from the judgments of `rung_groups`."""
-        del run, judgments
+    def rung_scales(self, run: Run, readings: Sequence[RungRating]) -> Mapping[str, RungScale]:
+        """Return the scale of each dimension, from the ratings of `rung_groups`."""
+        del run, readings
         return {}
 
     @abstractmethod

@@ -6,13 +6,13 @@ reader gives the reason.
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from refladder.backends.labels import without_thoughts
+from refladder.backends.attempts import MARKUP, Attempt, Form, attempts, numbers_in
 from refladder.records import RATINGS
-from refladder.scoring.modes.stated_answer import MARKUP, SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,35 +21,20 @@ if TYPE_CHECKING:
 _LEAST_SUM, _GREATEST_SUM = 90.0, 110.0
 # Digits of the sum: decimals such as 29.9 have no exact binary form.
 _DIGITS = 6
-# Ends of lines, braces of JSON, and the comma or semicolon between entries that share a line.
-_LINES = re.compile(rf"\r?\n|[{{}}]|[,;][ \t]*(?=\d+{SEPARATOR})")
-# The number of a list, `1. 20%` or `1) 20%`, is no rating.
-_ENTRY = re.compile(
-    rf"[\s>#•+(|-]*(?:rating[ \t]+)?(?P<key>\d+)(?!\)\s*\d){SEPARATOR}\s*(?P<number>\d+(?:\.\d+)?|\.\d+)"
-    r"\s*(?:%|percent|per cent)?[\s,;.|)]*",
-    re.IGNORECASE,
+_FORM = Form(
+    keys=RATINGS,
+    key=r"\d+",
+    named=r"(?:rating[ \t]+)?",
+    stranger="a line for {}, and ratings are 1 to 5",
+    highest=math.inf,
+    apart=True,
+    weight=1,
 )
-# A line of a table that separates its head, or holds nothing.
-_EMPTY = re.compile(r"[\s|:,;-]*")
 # The number or the mark of a list before the name of a criterion, and what may follow the name.
-_BEFORE_NAME = re.compile(r"^(?:\d+[.)]\s+|[\s#>•+,;-]+)*")
-_AFTER_NAME = ":- \t"
-
-
-@dataclass(slots=True)
-class _Block:
-    """Consecutive lines of ratings; `heading` is the line of text above them."""
-
-    heading: str = ""
-    entries: list[tuple[str, float]] = field(default_factory=list)
-
-    @property
-    def keys(self) -> list[str]:
-        return [key for key, _ in self.entries]
-
-    @property
-    def is_complete(self) -> bool:
-        return sorted(self.keys) == list(RATINGS)
+_BEFORE_NAME = re.compile(r"^(?:\d+[.)]\s+|[\s#>•+,;|-]+)*")
+_AFTER_NAME = ":|- \t"
+# Words of a heading that may name a criterion which was not asked.
+_MOST_WORDS = 4
 
 
 def stated_ratings(answer: str, *, ended: bool = True) -> list[float] | str:
@@ -59,7 +44,7 @@ def stated_ratings(answer: str, *, ended: bool = True) -> list[float] | str:
         answer: the whole answer.
         ended: whether the answer ended by itself. Else its last line may be incomplete, and is not read.
     """
-    return _ratings_in(_blocks(answer, ended=ended), ended=ended)
+    return _ratings_in(attempts(answer, _FORM, ended=ended), ended=ended)
 
 
 def stated_ratings_of(
@@ -69,19 +54,41 @@ def stated_ratings_of(
 
     The description of a criterion may follow its name, as in the prompt.
     """
-    blocks = _blocks(answer, ended=ended)
     folded = {name: _folded(name) for name in names}
+    below: dict[str, list[Attempt]] = {name: [] for name in names}
+    current: list[str] = []
+    given = attempts(answer, _FORM, ended=ended)
+    # Where criteria share a line with numbers, nothing says whose numbers follow.
+    remarks = {_folded(line.remark) for attempt in given for line in attempt.lines if line.is_loose}
+    if any(_names(remark, key) for remark in remarks for key in folded.values()):
+        return dict.fromkeys(
+            names, "the name of a criterion behind a number, and not on a line of its own"
+        )
+    for attempt in given:
+        heading = _folded(attempt.heading)
+        named = [name for name, key in folded.items() if heading == key]
+        counts = attempt.announced or bool(attempt.lines) or (bool(named) and not ended)
+        if not counts:
+            current = named or current
+            continue
+        read = replace(attempt, announced=True)
+        named = named or [name for name, key in folded.items() if heading.startswith(f"{key}: ")]
+        if not named:
+            # A change of mind, or lines below no name, are about the criteria that they name, or about all.
+            named = [name for name, key in folded.items() if _names(heading, key)]
+            if not named and attempt.announced and heading:
+                named = list(names)
+            elif not named and not _is_other_criterion(attempt, ended=ended):
+                named = current
+            read = replace(read, lines=[])
+        for name in named:
+            below[name].append(read)
+        current = named or current
     found: dict[str, list[float] | str] = {}
-    for name, key in folded.items():
-        below = []
-        for block in blocks:
-            heading = block.heading
-            described = heading.startswith(f"{key}: ") and heading not in folded.values()
-            if heading == key or described:
-                below.append(block)
+    for name in names:
         found[name] = f"no line with the name {name!r} above five lines of percentages"
-        if below:
-            found[name] = _ratings_in(below, ended=ended)
+        if below[name]:
+            found[name] = _ratings_in(below[name], ended=ended)
     return found
 
 
@@ -99,39 +106,26 @@ def _folded(name: str) -> str:
     return " ".join(plain.split()).casefold()
 
 
-def _blocks(answer: str, *, ended: bool) -> list[_Block]:
-    text = without_thoughts(answer if ended else answer[: answer.rfind("\n") + 1])
-    blocks = [_Block()]
-    for line in _LINES.split(MARKUP.sub("", text)):
-        entry = _ENTRY.fullmatch(line)
-        if entry is not None:
-            # A key that repeats begins another block.
-            if entry["key"] in blocks[-1].keys:
-                blocks.append(_Block())
-            blocks[-1].entries.append((entry["key"], float(entry["number"])))
-        elif not _EMPTY.fullmatch(line):
-            blocks.append(_Block(heading=_folded(line)))
-    return [block for block in blocks if block.entries]
+def _is_other_criterion(attempt: Attempt, *, ended: bool) -> bool:
+    """Return whether complete lines are below a short name, which was not asked."""
+    heading = attempt.heading.strip()
+    is_name = 0 < len(heading.split()) <= _MOST_WORDS and not heading.endswith((":", "."))
+    return is_name and not isinstance(_ratings_in([attempt], ended=ended), str)
 
 
-def _ratings_in(blocks: Sequence[_Block], *, ended: bool) -> list[float] | str:
-    complete = [block for block in blocks if block.is_complete]
-    if not complete:
-        reason = _why_incomplete(blocks)
-        return reason if ended else f"{reason} (the answer was cut at the limit)"
-    percent = [value for _, value in sorted(complete[-1].entries)]
-    shares = shares_of(percent)
-    if shares is None:
-        return f"percentages that add to {sum(percent):g}, not to 100"
-    return shares
+def _names(heading: str, key: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(key)}(?!\w)", heading) is not None
 
 
-def _why_incomplete(blocks: Sequence[_Block]) -> str:
-    if not blocks:
-        return "no lines with a percentage for each rating from 1 to 5"
-    keys = blocks[-1].keys
-    further = [key for key in keys if key not in RATINGS]
-    missing = [rating for rating in RATINGS if rating not in keys]
-    if further:
-        return f"a line for {further[0]}, and ratings are 1 to 5"
-    return f"no line for {', '.join(missing)}"
+def _ratings_in(found: Sequence[Attempt], *, ended: bool) -> list[float] | str:
+    numbers = numbers_in(found, ended=ended)
+    if not isinstance(numbers, str):
+        missing = [rating for rating in RATINGS if rating not in numbers]
+        if not missing:
+            percent = [numbers[rating] for rating in RATINGS]
+            shares = shares_of(percent)
+            return shares or f"percentages that add to {sum(percent):g}, not to 100"
+        numbers = f"no line for {', '.join(missing)}"
+        if len(missing) == len(RATINGS):
+            numbers = "no lines with a percentage for each rating from 1 to 5"
+    return numbers if ended else f"{numbers} (the answer was cut at the limit)"

@@ -20,9 +20,11 @@ from refladder.records import (
     OUTCOMES,
     RATINGS,
     LabelReading,
+    RungRating,
     Unwritten,
     by_name,
     log_of,
+    names_of,
 )
 from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.grades import expected_grade
@@ -30,12 +32,19 @@ from refladder.scoring.modes.mode import Mode
 from refladder.scoring.modes.rating_answer import stated_ratings, stated_ratings_of
 from refladder.scoring.modes.written import (
     ask_whole,
+    long_note,
     parsed_answer,
     written_judgments,
 )
-from refladder.scoring.question import drawn_ladders, level_of, question_about, rung_id
-from refladder.scoring.rules import DEFAULT_RULE, probabilities_from
-from refladder.scoring.rung_scale import RungScale, rung_scale
+from refladder.scoring.question import (
+    drawn_ladders,
+    first_revision,
+    level_of,
+    question_about,
+    rung_id,
+)
+from refladder.scoring.rules import DEFAULT_RULE, SPREAD_LEGEND, probabilities_from
+from refladder.scoring.rung_scale import RungScale
 from refladder.statistics.estimators import SAME
 
 if TYPE_CHECKING:
@@ -64,7 +73,10 @@ if TYPE_CHECKING:
     from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scale, Scoring
 
-LOW, HIGH = 1.0, 5.0
+    # An answer, and the probabilities of the ratings for each question, or the reason why there are none.
+    _Answered = tuple[Completion, list[list[float] | str]]
+
+ENDS = LOW, HIGH = 1.0, 5.0
 # Tokens of a criterion's name and five percentages; tokenizers that split digits and line ends need most.
 _TOKENS_OF_A_RATING = 40
 _RATINGS = np.arange(LOW, HIGH + 1)
@@ -82,7 +94,9 @@ class Rating(Mode):
 
     has_anchor_spread = False
     needs_ladders = False
-    _role = "rating"
+    rates_rungs = True
+    roles = ("rating",)
+    _grade_legend = "share of the rungs that the judge rates lower, ties half"
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -112,7 +126,7 @@ class Rating(Mode):
     def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
         """Return the role of a rating."""
         del ladders, yes_no
-        return self._role
+        return self.roles[0]
 
     def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
         """Return a run that reads the probabilities of the digits."""
@@ -162,7 +176,9 @@ class Rating(Mode):
         scope = Scope(ladders, dimensions)
         groups: list[Group] = []
         for dimension in dimensions:
-            drawn = [] if ladders.anchors else drawn_ladders(ladders, dimension)
+            drawn = []
+            if not ladders.anchors:
+                drawn = drawn_ladders(first_revision(ladders), dimension)
             for anchor in ladders.scoring_anchors:
                 drawn.append((ladders.contexts[anchor], ladders.ladders[anchor, dimension.name]))
             for context, ladder in drawn:
@@ -217,17 +233,13 @@ class Rating(Mode):
     def count(self, run: Run, judgments: Sequence[Judgment], report: ScoreReport) -> None:
         """Add nothing."""
 
-    def rung_scales(self, run: Run, judgments: Sequence[Judgment]) -> dict[str, RungScale]:
-        """Return the mean ratings of the levels by dimension."""
+    def rung_scales(self, run: Run, readings: Sequence[RungRating]) -> dict[str, RungScale]:
+        """Return the scale of each dimension, which the readings of its rungs make."""
         scales = {}
-        for dimension in run.dimensions:
-            levels: list[list[float]] = [[] for _ in range(run.rungs)]
-            for judgment in judgments:
-                rating = expected_grade(judgment)
-                if judgment.dimension == dimension.name and rating is not None:
-                    levels[(level_of(judgment.subject) or 1) - 1].append(rating)
-            scales[dimension.name] = rung_scale(levels)
-        return scales if run.rungs else {}
+        for name in names_of(run.dimensions) if run.rungs else ():
+            of_dimension = [each for each in readings if each.dimension == name]
+            scales[name] = RungScale(of_dimension, ENDS)
+        return scales
 
     def numbers(
         self,
@@ -239,7 +251,7 @@ class Rating(Mode):
         *,
         scales: Mapping[str, RungScale],
     ) -> list[dict[str, FloatArray]]:
-        """Compute the expected rating, its standard deviation and its place among the rungs."""
+        """Compute the expected rating, its place among the rungs, and the standard deviation of the place."""
         del rule
         probabilities = np.full((rows, len(run.dimensions), len(RATINGS)), np.nan)
         if judgments:
@@ -251,17 +263,20 @@ class Rating(Mode):
         for number, dimension in enumerate(run.dimensions):
             read = probabilities[:, number]
             value = (read * _RATINGS).sum(axis=1)
-            variance = (read * (_RATINGS - value[:, None]) ** 2).sum(axis=1)
-            grade = self._grades(value, run, dimension, scales.get(dimension.name))
-            of_dimensions.append({"value": value, "grade": grade, "spread": np.sqrt(variance)})
+            scale = self._scale(run, dimension, scales)
+            human = (dimension.low, dimension.high)
+            places = scale.grades(_RATINGS, human)
+            mean = (read * places).sum(axis=1)
+            variance = (read * (places - mean[:, None]) ** 2).sum(axis=1)
+            of_dimensions.append(
+                {"value": value, "grade": scale.grades(value, human), "spread": np.sqrt(variance)}
+            )
         return of_dimensions
 
-    def _grades(
-        self, ratings: FloatArray, run: Run, dimension: Dimension, scale: RungScale | None
-    ) -> FloatArray:
+    def _scale(self, run: Run, dimension: Dimension, scales: Mapping[str, RungScale]) -> RungScale:
+        """Return what places ratings on a dimension."""
         del run
-        scale = scale or RungScale(())
-        return scale.grades(ratings, (dimension.low, dimension.high))
+        return scales.get(dimension.name) or RungScale((), ENDS)
 
     def bounds(self, rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float, float]:
         """Return the ends of the rating scale."""
@@ -269,18 +284,21 @@ class Rating(Mode):
         return LOW, HIGH
 
     def signature(self, run: Run, scale: Scale) -> str:
-        """Return the mode and the least label mass."""
-        return f"answers:{run.mode}|least-mass:{scale.least_mass:g}"
+        """Return the mode, how a rating gets its place, and the least label mass."""
+        place = f"{self._place(run)}|" if run.rungs else ""
+        return f"answers:{run.mode}|{place}least-mass:{scale.least_mass:g}"
+
+    def _place(self, run: Run) -> str:
+        del run
+        return "place:beaten"
 
     def legend(self, run: Run, scale: Scale) -> str:
         """Return what score, grade and spread are."""
         del scale
-        grade = "place among the judge's own ratings of the rungs, on the human scale"
-        return (
-            f"score: expected rating, from {LOW:g} to {HIGH:g}\n"
-            + f"grade: {grade}\n" * (run.rungs > 0)
-            + "spread: standard deviation of the rating: how undecided the judge was. Not a confidence interval."
-        )
+        score = f"score: expected rating, from {LOW:g} to {HIGH:g}"
+        if not run.rungs:
+            return score
+        return f"{score}\ngrade: {self._grade_legend}, on the human scale\n{SPREAD_LEGEND}"
 
     # Rungs.
 
@@ -339,7 +357,7 @@ class Rating(Mode):
 class StatedRating(Rating):
     """A rating of a text alone: the judge writes a percentage for each of the five ratings."""
 
-    _role = "rating-stated"
+    roles = ("rating-stated",)
 
     def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
         """Return a run in which the judge writes its most probable answer."""
@@ -361,18 +379,18 @@ class StatedRating(Rating):
             return [[] for _ in groups]
         # Prompts that begin alike are next to each other.
         asked = sorted(groups, key=_beginning)
-        prompts = [self._prompt(asker.template, group) for group in asked]
+        prompts = [asker.marked(self._prompt(asker.template, group), group[0]) for group in asked]
 
-        def judgments(answers: Mapping[int, Completion]) -> list[list[Judgment]]:
+        def read(position: int, answer: Completion) -> list[list[float] | str]:
+            return self._read(asked[position], answer)
+
+        def judgments(answers: Mapping[int, _Answered]) -> list[list[Judgment]]:
             """Return the judgments of each group that was answered."""
             judged = {}
-            for position, answer in answers.items():
+            for position, (answer, ratings) in answers.items():
                 group = asked[position]
-                judged[id(group)] = self._judged(run.recipe.digest, group, answer)
+                judged[id(group)] = _judged(run.recipe.digest, group, answer, ratings)
             return [judged[id(group)] for group in groups if id(group) in judged]
-
-        def unparsed(position: int, answer: Completion) -> bool:
-            return any(isinstance(read, str) for read in self._read(asked[position], answer))
 
         sampling = run.recipe.sampling
         # A number of tokens that the user gave is kept.
@@ -380,16 +398,9 @@ class StatedRating(Rating):
             criteria = max(1 + group[0].texts.get("criteria", "").count("\n") for group in groups)
             room = max(STATED_TOKENS, _TOKENS_OF_A_RATING * criteria)
             sampling = replace(sampling, max_tokens=room)
-        return written_judgments(asker, prompts, sampling, judgments, unparsed)
-
-    def _judged(self, recipe: str, group: Group, answer: Completion) -> list[Judgment]:
-        """Return the judgment of each question about the text that an answer rates."""
-        if isinstance(answer.text, Unwritten):
-            return [judgment_of(question, recipe, RATINGS, NOT_ASKED) for question in group]
-        judgments = []
-        for question, read in zip(group, self._read(group, answer), strict=True):
-            judgments.append(judgment_of(question, recipe, RATINGS, _reading(read, answer)))
-        return judgments
+        return written_judgments(
+            asker, prompts, sampling, read=read, judgments=judgments, unparsed=_is_unparsed
+        )
 
     def _read(self, group: Group, answer: Completion) -> list[list[float] | str]:
         """Return the probabilities of the ratings for each question, or the reason why there are none."""
@@ -400,7 +411,7 @@ class StatedRating(Rating):
 class Together(StatedRating):
     """A rating on all dimensions in one answer."""
 
-    _role = "rating-together"
+    roles = ("rating-together",)
 
     def groups(
         self,
@@ -454,6 +465,12 @@ class _Anchored(Rating):
     """A rating of a text after the rungs of a ladder as graded examples: its own ladder, or the first anchor's."""
 
     needs_ladders = True
+    rates_rungs = False
+    _grade_legend = "the rating as a place on the ladder"
+
+    def _place(self, run: Run) -> str:
+        # The prompt shows the ladder of the first anchor only.
+        return f"example:{run.anchors[0]}" if run.anchors else "example:own"
 
     def of_rungs(self, ladders: LadderSet) -> Mode:
         """Return the mode without examples where no other anchor has a ladder: a rung is no example of itself."""
@@ -468,9 +485,9 @@ class _Anchored(Rating):
         del ladders, dimensions
         return []
 
-    def rung_scales(self, run: Run, judgments: Sequence[Judgment]) -> dict[str, RungScale]:
+    def rung_scales(self, run: Run, readings: Sequence[RungRating]) -> dict[str, RungScale]:
         """Return none: a rating is a level."""
-        del run, judgments
+        del run, readings
         return {}
 
     def question(
@@ -502,36 +519,28 @@ class _Anchored(Rating):
         texts = {**shown, "examples": examples, "target": text}
         return question_about(context, dimension, subject=subject, against="", texts=texts)
 
-    def _grades(
-        self, ratings: FloatArray, run: Run, dimension: Dimension, scale: RungScale | None
-    ) -> FloatArray:
-        # The levels of the examples are their ratings.
-        del scale
-        levels = tuple(_rating_of(level, run.rungs) for level in range(1, run.rungs + 1))
-        return RungScale(levels).grades(ratings, (dimension.low, dimension.high))
-
-    def legend(self, run: Run, scale: Scale) -> str:
-        """Return what score, grade and spread are."""
-        return (
-            super()
-            .legend(run, scale)
-            .replace(
-                "place among the judge's own ratings of the rungs,",
-                "the rating as a place on the ladder,",
+    def _scale(self, run: Run, dimension: Dimension, scales: Mapping[str, RungScale]) -> RungScale:
+        """Return the scale on which the rungs have the ratings of the examples."""
+        del scales
+        readings = []
+        for level in range(1, run.rungs + 1):
+            rating = _rating_of(level, run.rungs)
+            readings.append(
+                RungRating(dimension=dimension.name, anchor="", level=level, rating=rating)
             )
-        )
+        return RungScale(readings, ENDS)
 
 
 class Anchored(_Anchored):
     """A rating after graded examples, read from the probabilities of the five digits."""
 
-    _role = "anchored"
+    roles = ("anchored",)
 
 
 class StatedAnchored(_Anchored, StatedRating):
     """A rating after graded examples: the judge writes a percentage for each of the five ratings."""
 
-    _role = "anchored-stated"
+    roles = ("anchored-stated",)
 
     def _alone(self) -> Mode:
         """Return the mode without examples."""
@@ -551,11 +560,31 @@ def _beginning(group: Group) -> tuple[str, str, str]:
     return question.context.id, question.texts["target"], question.dimension.name
 
 
+def _judged(
+    recipe: str, group: Group, answer: Completion, ratings: Sequence[list[float] | str]
+) -> list[Judgment]:
+    """Return the judgment of each question about the text that an answer rates."""
+    if isinstance(answer.text, Unwritten):
+        return [judgment_of(question, recipe, RATINGS, NOT_ASKED) for question in group]
+    judgments = []
+    for question, read in zip(group, ratings, strict=True):
+        judgments.append(judgment_of(question, recipe, RATINGS, _reading(read, answer)))
+    return judgments
+
+
+def _is_unparsed(ratings: Sequence[list[float] | str]) -> bool:
+    return any(isinstance(read, str) for read in ratings)
+
+
 def _reading(probabilities: list[float] | str, answer: Completion) -> LabelReading:
+    note = long_note(answer)
     if isinstance(probabilities, str):
-        return LabelReading(reason=probabilities, cut=answer.cut)
+        reason = "; ".join(filter(None, (probabilities, note)))
+        return LabelReading(reason=reason, cut=answer.cut)
     logprobs = tuple(map(log_of, probabilities))
-    return LabelReading(logprobs=logprobs, mass=None, cut=answer.cut, exactness="sampled")
+    return LabelReading(
+        logprobs=logprobs, mass=None, cut=answer.cut, exactness="sampled", note=note
+    )
 
 
 def _expected(judgment: Judgment) -> float:

@@ -40,6 +40,7 @@ from refladder.scoring.modes.comparisons import Comparisons, preferences
 from refladder.scoring.modes.stated_answer import HIGHEST, stated_numbers
 from refladder.scoring.modes.written import (
     ask_whole,
+    long_note,
     parsed_answer,
     written_judgments,
 )
@@ -69,6 +70,9 @@ if TYPE_CHECKING:
     from refladder.scoring.rules import Rule
     from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scoring
+
+    # The order in which references were shown, the answer, and the numbers in it, or the reason why there are none.
+    _Answered = tuple[tuple[int, ...], Completion, list[float] | str]
 
 # Largest number of orders in which the rungs of a ladder are shown.
 ORDERS = 8
@@ -110,6 +114,8 @@ def stated_prompt(template: Template, ladder: Sequence[Question], order: Sequenc
 
 class Stated(Comparisons):
     """A judge that states a probability for every rung, in one prompt for each of `orders` of a ladder's rungs."""
+
+    roles = ("stated", "stated-shared")
 
     def __init__(self, name: str, orders: int) -> None:
         super().__init__()
@@ -202,13 +208,18 @@ class Stated(Comparisons):
         prompts = [stated_prompt(asker.template, ladders[number], order) for number, order in asked]
         recipe = asker.log.run.recipe.digest
 
-        def judgments(answers: Mapping[int, Completion]) -> list[list[Judgment]]:
+        def read(position: int, answer: Completion) -> list[float] | str:
+            return _numbers_of(answer, len(ladders[asked[position][0]]))
+
+        def judgments(
+            answers: Mapping[int, tuple[Completion, list[float] | str]],
+        ) -> list[list[Judgment]]:
             """Return the judgments of each ladder that was answered in all orders."""
-            answered: defaultdict[int, list[tuple[tuple[int, ...], Completion]]] = defaultdict(list)
+            answered: defaultdict[int, list[_Answered]] = defaultdict(list)
             expected = Counter(number for number, _ in asked)
-            for position, answer in answers.items():
+            for position, (answer, numbers) in answers.items():
                 number, order = asked[position]
-                answered[number].append((order, answer))
+                answered[number].append((order, answer, numbers))
             judged = []
             for number, ladder in enumerate(ladders):
                 in_order = sorted(answered[number], key=itemgetter(0))
@@ -216,10 +227,14 @@ class Stated(Comparisons):
                     judged.append(_judged(recipe, ladder, in_order))
             return judged
 
-        def unparsed(position: int, answer: Completion) -> bool:
-            return isinstance(_numbers_of(answer, len(ladders[asked[position][0]])), str)
-
-        return written_judgments(asker, prompts, sampling, judgments, unparsed)
+        return written_judgments(
+            asker,
+            prompts,
+            sampling,
+            read=read,
+            judgments=judgments,
+            unparsed=lambda numbers: isinstance(numbers, str),
+        )
 
     def intervals(
         self,
@@ -317,26 +332,26 @@ class Stated(Comparisons):
 def _judged(
     recipe: str,
     ladder: Group,
-    answers: Sequence[tuple[tuple[int, ...], Completion]],
+    answers: Sequence[_Answered],
 ) -> list[Judgment]:
     """Return the judgment of each question from the answers in all orders; `recipe` is the digest of the run's."""
-    if any(isinstance(answer.text, Unwritten) for _, answer in answers):
+    if any(isinstance(answer.text, Unwritten) for _, answer, _ in answers):
         return [judgment_of(question, recipe, OUTCOMES, NOT_ASKED) for question in ladder]
     stated = np.full((len(ladder), len(answers)), np.nan)
     problems = []
-    for column, (order, answer) in enumerate(answers):
-        numbers = _numbers_of(answer, len(ladder))
+    for column, (order, _, numbers) in enumerate(answers):
         if isinstance(numbers, str):
             problems.append(numbers)
         else:
             stated[list(order), column] = numbers
-    note = None
+    note = next(filter(None, (long_note(answer) for _, answer, _ in answers)), None)
     if problems:
-        errors = [answer for _, answer in answers if answer.finish == "error"]
+        errors = [answer for _, answer, _ in answers if answer.finish == "error"]
         only_missing = len(errors) == len(problems) and EMPTY not in {each.note for each in errors}
         word = "missing" if only_missing else UNPARSED
-        note = f"{len(problems)} of {plural(len(answers), 'answer')} {word}: {problems[0]}"
-    cut = any(answer.cut for _, answer in answers)
+        problem = f"{len(problems)} of {plural(len(answers), 'answer')} {word}: {problems[0]}"
+        note = "; ".join(filter(None, (problem, note)))
+    cut = any(answer.cut for _, answer, _ in answers)
     judgments = []
     for question, of_rung in zip(ladder, stated, strict=True):
         parsed = of_rung[~np.isnan(of_rung)]

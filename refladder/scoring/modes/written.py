@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends import whole
 from refladder.errors import BackendError
+from refladder.thoughts import CUT, LONGEST, without_thoughts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -42,25 +43,32 @@ def written_judgments(
     asker: Asker,
     prompts: Sequence[Prompt],
     sampling: Sampling,
-    judgments: Callable[[Mapping[int, Completion]], list[list[Judgment]]],
-    unparsed: Callable[[int, Completion], bool],
+    *,
+    read: Callable[[int, Completion], T],
+    judgments: Callable[[Mapping[int, tuple[Completion, T]]], list[list[Judgment]]],
+    unparsed: Callable[[T], bool],
 ) -> list[list[Judgment]]:
     """Let the judge write, and return the judgments of its answers; if it fails, the log keeps those so far.
 
-    `judgments` takes answers by the position of their prompt, and returns those of each group with all its answers.
-    `unparsed` says whether the answer to the prompt at a position cannot be read; the response store forgets such
-    answers, so that the next run asks again.
+    `read` reads the answer to the prompt at a position, once. `judgments` takes answers, and what was read in them, by
+    position, and returns those of each group with all its answers. `unparsed` says whether an answer cannot be read; the
+    response store forgets such answers, so that the next run asks again.
     """
     answers: dict[int, Completion] = {}
+
+    def found() -> dict[int, tuple[Completion, T]]:
+        return {number: (answer, read(number, answer)) for number, answer in answers.items()}
+
     try:
         answers.update(asker.backend.write_each(prompts, sampling))
     except (BackendError, KeyboardInterrupt):
-        asker.log.keep(list(itertools.chain(*judgments(answers))))
+        asker.log.keep(list(itertools.chain(*judgments(found()))))
         raise
     whole(asker.backend, prompts, list(answers.values()))
-    again = [prompts[number] for number, answer in answers.items() if unparsed(number, answer)]
+    readings = found()
+    again = [prompts[number] for number, (_, reading) in readings.items() if unparsed(reading)]
     asker.backend.forget(again, sampling)
-    return judgments(answers)
+    return judgments(readings)
 
 
 def parsed_answer(answer: Completion, read: Callable[[str, bool], T | str]) -> T | str:
@@ -68,7 +76,15 @@ def parsed_answer(answer: Completion, read: Callable[[str, bool], T | str]) -> T
     place = f" ({answer.place})" if answer.place else ""
     if answer.finish == "error":
         return (answer.note or "no answer") + place
-    found = read(answer.text, answer.finish != "length")
+    said = without_thoughts(answer.text)
+    is_long = len(said) > LONGEST
+    found = read(said[:LONGEST], answer.finish != "length" and not is_long)
     if isinstance(found, str):
         return f"{found}; the answer is {answer.text[:_SHOWN]!r}{place}"
     return found
+
+
+def long_note(answer: Completion) -> str | None:
+    """Return a note where only the beginning of an answer was read."""
+    is_long = len(answer.text) > LONGEST and len(without_thoughts(answer.text)) > LONGEST
+    return CUT if is_long else None

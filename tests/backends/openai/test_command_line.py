@@ -48,11 +48,18 @@ def test_score_goes_on_without_asking_again(judge, command, write_jsonl, tmp_pat
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert len(rows) == 3
     assert all(row["relevance_score"] is not None for row in rows)
-    assert "openai:toy@127.0.0.1" in rows[0]["signature"]
+    assert "backend:openai:toy@localhost " in rows[0]["signature"]
     asked = len(server.asked)
     assert command(*score, "--judge-option", "max-concurrency=8").code == 0
     again = [path for path, _ in server.asked[asked:] if path == "/v1/completions"]
     assert len(again) < 10  # a handshake, and not one of the rows
+    # The same model on another port is the same judge.
+    moved, elsewhere = judge(VLLM)
+    assert moved.url != server.url
+    score = ("score", write_jsonl(harbour(4)), *LADDERS, "--any-judge", *elsewhere, "--out", out)
+    assert command(*score, "--no-store", "--json").code == 0
+    asked = [path for path, _ in moved.asked if path == "/v1/completions"]
+    assert 0 < len(asked) < len([path for path, _ in server.asked if path == "/v1/completions"])
 
 
 def test_a_server_that_names_another_model_in_mid_run_is_noticed_and_recorded(

@@ -92,7 +92,7 @@ def test_the_forms_of_sglang_and_vllm(tokenizer, kinds, way):
     texts = ("good", "a much longer text that gets more")
     with Rewards(*kinds) as server:
         backend, readings = read(server, *texts, tokenizer=tokenizer)
-    assert backend.fingerprint == f"reward:rm@127.0.0.1:{server.port}/v1 {way}"
+    assert backend.fingerprint == f"reward:rm@localhost {way}"
     # 4 and 33 characters: -1.6 and 1.3; log s(r) = -log(1 + e^-r).
     rewards = [reading.logprobs[0] - reading.logprobs[1] for reading in readings]
     assert rewards == pytest.approx([-1.6, 1.3])

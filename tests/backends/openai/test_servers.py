@@ -194,7 +194,8 @@ def test_each_server_is_read_in_its_best_way_and_says_so(name, judge):
     row = SERVERS[name]
     server, backend = judge(row)
     version = "?api-version=2024-10-21" if name == "Azure" else ""
-    assert backend.fingerprint == f"openai:toy@127.0.0.1:{server.port}/v1{version} {row.mode}"
+    assert backend.fingerprint == f"openai:toy@localhost{version} {row.mode}"
+    assert backend.stored_as == f"openai:toy@127.0.0.1:{server.port}/v1{version} {row.mode}"
     assert row.told in f"{backend.notice}, {'; '.join(backend.read_mode.not_better)}"
     backend.read_labels(questions(1), LABELS)  # the tokens of the labels are asked for once
     server.asked.clear()

@@ -36,17 +36,32 @@ SIXTY = "1: 0\n2: 0\n3: 20\n4: 60\n5: 20"
         # numbered lists are no blocks
         f"1. It is clear.\n2. It is short.\n3. It is kind.\n4. It is late.\n5. It ends.\n\n{LINES}",
         f"{LINES}\n\n1. It is clear.\n2. It is short.\n3. It is kind.\n4. It is late.\n5. It ends.",
-        # nor are those of percentages, before or after the answer
+        # nor are those of percentages before the answer
         f"The text says:\n1. 20%\n2. 20%\n3. 20%\n4. 20%\n5. 20%\n\n{LINES}",
-        f"{LINES}\n\nThe text says:\n1. 20%\n2. 20%\n3. 20%\n4. 20%\n5. 20%",
-        f"{LINES}\n\nThe text says:\n1) 20%\n2) 20%\n3) 20%\n4) 20%\n5) 20%",
-        f"{LINES}\n\nThe text says:\n1) 20% off\n2) 20% off\n3) 20% off\n4) 20% off\n5) 20% off",
         "(1): 5%\n(2): 10%\n(3): 25%\n(4): 40%\n(5): 20%",
-        # parts of lists with numbers are no complete blocks
-        f"{LINES}\n\nSteps:\n1: 30\n2: 40",
+        # one line is no attempt
+        f"{LINES}\n\nFinal answer:\n{LINES}",
+        f"{LINES}\n\nThe chapters:\n3: 43",
+        # remarks and decimal commas, in an only block
+        "1: 5 (too low)\n2: 10 perhaps\n3: 25 - plain\n4: 40, I think\n5: 20.",
+        "1: 5,0\n2: 10,00\n3: 25\n4: 40\n5: 20",
+        # other forms
+        "1. 1: 5\n2. 2: 10\n3. 3: 25\n4. 4: 40\n5. 5: 20",
+        "\u200b1\uff1a 5\n2\uff1a\u00a010\n3\uff1a \uff12\uff15\n4\uff1a 40\uff05\n5\uff1a 20",
+        "<answer>\n" + LINES + "</answer>",
+        "<ratings>" + LINES + "</ratings>\nI hope that this helps.",
+        LINES + "<|im_end|>",
+        "<notes>\n" + SIXTY + "\n</notes>\n" + LINES,
+        json.dumps(
+            [
+                {"rating": rating, "probability": share}
+                for rating, share in re.findall(r"(.): (.+)", LINES)
+            ],
+            indent=1,
+        ),
     ],
 )
-def test_the_last_complete_block_counts(answer):
+def test_the_last_attempt_counts(answer):
     assert stated_ratings(answer) == SHARES
 
 
@@ -80,18 +95,18 @@ NO_LINES = "no lines with a percentage for each rating from 1 to 5"
         ("4", NO_LINES),
         ("4.5", NO_LINES),
         ("5/5", NO_LINES),
-        ("I cannot rate this.", NO_LINES),
+        ("I cannot rate this.", "a refusal: 'I cannot rate this.'"),
         ("1: 5\n2: 10\n3: 25\n4: 60", "no line for 5"),
         ("1: 5\n2: 10\n4: 85", "no line for 3, 5"),
         ("0: 0\n1: 5\n2: 10\n3: 25\n4: 40\n5: 20", "a line for 0, and ratings are 1 to 5"),
         (f"{LINES}\n6: 0", "a line for 6, and ratings are 1 to 5"),
         ("1: 0\n2: 10\n3: 20\n4: 30\n5: 20", "percentages that add to 80, not to 100"),
-        ("1: 0.1\n2: 0.1\n3: 0.2\n4: 0.3\n5: 0.3", "percentages that add to 1, not to 100"),
+        ("1: 0.1\n2: 0.1\n3: 0.2\n4: 0.3\n5: 0.3", "shares of 1 and no numbers from 0 to 100"),
         # text between the lines
         ("1: 5\n2: 10\nLet me think again.\n3: 25\n4: 40\n5: 20", "no line for 1, 2"),
-        ("1: 5\n2: -10\n3: 25\n4: 40\n5: 20", "no line for 1, 2"),
-        ("1. 20%\n2. 20%\n3. 20%\n4. 20%\n5. 20%", NO_LINES),
-        ("1) 20%\n2) 20%\n3) 20%\n4) 20%\n5) 20%", NO_LINES),
+        ("1: 5\n2: -10\n3: 25\n4: 40\n5: 20", "below 0 in '2: -10'"),
+        ("1. 20%\n2. 20%\n3. 20%\n4. 20%\n5. 20%", "no single number in '1. 20%'"),
+        ("1) 20%\n2) 20%\n3) 20%\n4) 20%\n5) 20%", "no single number in '1) 20%'"),
         ("1: 0\n2: 0\n3: 0\n4: 0\n5: 89.99", "percentages that add to 89.99, not to 100"),
         ("1: 0\n2: 0\n3: 0\n4: 0\n5: 110.01", "percentages that add to 110.01, not to 100"),
     ],
@@ -117,6 +132,7 @@ NAMES = list(GIVEN)
         f"## Tone of voice\n{SIXTY}\n## Clarity\n{LINES}",
         f"clarity: Muddled to clear.\n{LINES}\nTone of voice: Rude to kind.\n{SIXTY}",
         f"1. Clarity:\n{LINES}\n2. Tone of voice:\n{SIXTY}",
+        f"| Clarity |\n{LINES}\n| Tone of voice |\n{SIXTY}",
         f"Sure.\n\nclarity\n{LINES}\nlength\n{SIXTY}\nTone of voice\n{SIXTY}\nThat is all.",
         json.dumps({name: dict(re.findall(r"(.): (.+)", lines)) for name, lines in GIVEN.items()}),
     ],
@@ -134,3 +150,12 @@ def test_an_unparsed_criterion_leaves_the_others_scored():
     found = stated_ratings_of(f"clarity\nlength\n{LINES}", NAMES)
     missing = "no line with the name {!r} above five lines of percentages"
     assert found == {name: missing.format(name) for name in NAMES}
+
+
+def test_criteria_and_numbers_on_one_line_are_not_mixed_up():
+    answer = ", ".join(f"clarity\n{LINES}\nTone of voice\n{SIXTY}".split("\n"))
+    reason = "the name of a criterion behind a number, and not on a line of its own"
+    assert stated_ratings_of(answer, NAMES) == dict.fromkeys(NAMES, reason)
+    # Other remarks are read.
+    answer = f"clarity\n{LINES.replace('5: 20', '5: 20, surely')}\nTone of voice\n{SIXTY}"
+    assert stated_ratings_of(answer, NAMES)["clarity"] == SHARES

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from dataclasses import replace
 
 import pytest
 from doubles import Double
@@ -12,6 +13,7 @@ from json_lines import read_lines
 from ladder_judges import RECIPE
 
 import refladder
+from refladder.backends.attempts import attempts
 from refladder.errors import (
     BackendError,
     DataError,
@@ -29,6 +31,7 @@ from refladder.records import (
     Dimension,
     LabelReading,
     Ladder,
+    Revision,
     Rung,
 )
 
@@ -139,14 +142,14 @@ def test_the_score_is_the_expected_rating_and_the_grade_its_place_on_the_ladder(
     judge = Rater()
     first, second = scored(judge, answers)
     assert (first["clarity_score"], second["clarity_score"]) == pytest.approx((3.5, 2.2))
-    # Half 3 and half 4: sqrt(.25). Level l beats l - 1/2 rungs of 5: 3 of 5, and 1.7 of 5.
-    assert first["clarity_spread"] == pytest.approx(0.5)
+    # Level l beats l - 1/2 rungs of 5: 3 of 5, and 1.7 of 5. Half 3 and half 4: grades 3 and 3.8, sqrt(.4^2).
+    assert first["clarity_spread"] == pytest.approx(0.4)
     assert (first["clarity_grade"], second["clarity_grade"]) == pytest.approx((3.4, 2.36))
     assert first["clarity_mass"] == (0.9 if answers in {"rating", "anchored"} else None)
     assert first["clarity_note"] is None
     assert "clarity_anchor_spread" not in first
-    assert f"|answers:{answers}|least-mass:0.05" in first["signature"]
-    assert ("|rungs:" in first["signature"]) == answers.startswith("rating")
+    place = "example:a" if answers.startswith("anchored") else "place:beaten"
+    assert first["signature"].endswith(f"|answers:{answers}|{place}|least-mass:0.05")
 
 
 @pytest.mark.parametrize("answers", EVERY)
@@ -213,8 +216,13 @@ def test_own_ladders_are_checked_without_examples_and_the_run_says_so(
 def test_a_grade_is_on_the_human_scale_of_each_dimension():
     (row,) = scored(Rater(), "rating", made(dimensions=BOTH), rows_of(3.0))
     assert (row["clarity_grade"], row["tone_grade"]) == pytest.approx((3.0, 5.0))
-    # 3 is half of 1 to 5, on each.
-    assert row["overall_score"] == pytest.approx(0.5)
+    # 3 is half of 1 to 5, on each. It beats 2.5 of 5 rungs.
+    assert (row["overall_score"], row["overall_grade"]) == pytest.approx((0.5, 0.5))
+    (row,) = scored(
+        Rater(), "rating", made(dimensions=BOTH), rows_of(3.5), weights={"tone": 3, "clarity": 1}
+    )
+    assert (row["overall_score"], row["overall_grade"]) == pytest.approx((0.625, 0.6))
+    assert "|weights:clarity=1,tone=3|" in row["signature"]
 
 
 def test_a_text_needs_no_ladder_and_no_context_of_a_shared_set():
@@ -246,10 +254,11 @@ def test_a_run_resumes_and_its_judgments_give_the_same_rows(answers, tmp_path):
     assert {judgment["subject"] for judgment in judgments[rungs:]} == {"t0", "t1"}
     assert {judgment["against"] for judgment in judgments} == {None}
     settings = json.loads(tmp_path.joinpath("out.jsonl.run.json").read_text())
-    ratings = [pytest.approx(level, abs=0.01) for level in range(1, 6)]
-    assert settings.get("rung_ratings") == (
-        {"clarity": ratings, "tone": ratings} if rungs else None
-    )
+    readings = settings.get("rung_ratings", [])
+    assert len(readings) == rungs
+    for reading in readings:
+        assert reading["rating"] == pytest.approx(reading["level"])
+        assert reading.keys() == {"dimension", "anchor", "level", "rating"}
     refladder.rescore(kept, out=again)
     for column in ("clarity_score", "clarity_grade", "tone_grade", "overall_score", "signature"):
         assert [row[column] for row in read_lines(again)] == [
@@ -270,6 +279,82 @@ def test_a_run_resumes_and_its_judgments_give_the_same_rows(answers, tmp_path):
         UsageError, match=f"answers {answers} scores by the expected rating, and rule"
     ):
         refladder.rescore(kept, out=again, rule="hard-votes")
+
+
+@pytest.fixture(scope="module", params=["counted", "older"])
+def rated(request, tmp_path_factory):
+    """A judgments file: 3 anchors, 2 criteria and 5 levels give the ratings of rungs in lines 2 to 31."""
+    folder = tmp_path_factory.mktemp("rated")
+    table, kept = folder / "rows.jsonl", folder / "kept.jsonl"
+    table.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    out = folder / "out.jsonl"
+    scored(Rater(), "rating:stated", made(dimensions=BOTH), table, out=out, judgments=kept)
+    lines = kept.read_text().splitlines(keepends=True)
+    if request.param == "older":
+        assert ',"rated_rungs":30' in lines[0]
+        lines[0] = lines[0].replace(',"rated_rungs":30', "")
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda lines: lines[:16] + lines[31:], ": 15 ratings of rungs, and the run made 30; take"),
+        (lambda lines: [lines[0], *lines[31:]], ": 0 ratings of rungs, and the run made 30; take"),
+        (
+            lambda lines: [*lines[:3], *lines[4:]],
+            ": 29 ratings of rungs, and the run made 30; take",
+        ),
+        (
+            # line 3 is given twice, and line 4 is missing
+            lambda lines: [*lines[:3], lines[2], *lines[4:]],
+            ":4: no rating of 'rung:2@a' of context 'a' on 'clarity' is expected here; take",
+        ),
+        (
+            lambda lines: [lines[0].replace("rating:stated", "anchored:stated"), *lines[1:]],
+            ":1: asked with --answers anchored:stated, and the prompts are of the role 'rating-stated'; take",
+        ),
+        (
+            lambda lines: [lines[0].replace('"rating:stated"', "0"), *lines[1:]],
+            ":1: asked with --answers 0, and the prompts are of the role 'rating-stated'; take",
+        ),
+        (
+            lambda lines: [*lines[:5], lines[5].replace("rung:5@a", "rung:6@a"), *lines[6:]],
+            ":6: no rating of 'rung:6@a' of context 'a' on 'clarity' is expected here; take",
+        ),
+        (
+            lambda lines: [*lines[:5], lines[5].replace('"2","3","4"', '"2","9","4"'), *lines[6:]],
+            ":6: outcomes '1, 2, 9, 4, 5', and this file holds judgments between 1, 2, 3, 4, 5, in this order;",
+        ),
+        (
+            lambda lines: [
+                line.replace('"1","2","3","4","5"', '"5","4","3","2","1"') for line in lines
+            ],
+            ":2: outcomes '5, 4, 3, 2, 1', and this file holds judgments between 1, 2, 3, 4, 5, in this order;",
+        ),
+        (
+            lambda lines: [*lines, lines[1].replace('"note":null', '"note":"other"')],
+            ":36: the rating of rung 1@a differs from that at the start of",
+        ),
+    ],
+)
+def test_ratings_of_rungs_that_no_run_made_give_no_grades(rated, change, message, fails, tmp_path):
+    kept = tmp_path / "kept.jsonl.judgments.jsonl"
+    kept.write_text("".join(rated))
+    refladder.rescore(kept)
+    kept.write_text("".join(change(rated)))
+    assert fails(2, f"rescore {kept}").startswith(f"refladder: {kept}{message}")
+
+
+def test_ladders_of_contexts_are_counted_too(fails, tmp_path):
+    kept = tmp_path / "kept.jsonl.judgments.jsonl"
+    rows = [{"context_id": "a", "output": text_of(3.0, "t")}]
+    scored(Rater(), "rating:stated", made(shared=False), rows, judgments=kept)
+    lines = kept.read_text().splitlines(keepends=True)
+    # Without the five rungs of the last of three ladders.
+    kept.write_text("".join(lines[:11] + lines[16:]))
+    message = f"refladder: {kept}: 10 ratings of rungs, and the run made 15; take the file as"
+    assert fails(2, f"rescore {kept}").startswith(message)
 
 
 def test_a_judge_that_fails_keeps_what_it_answered(tmp_path):
@@ -310,6 +395,41 @@ def test_an_unparsed_rating_has_its_reason_and_the_other_criteria_a_score():
     assert row["tone_score"] == pytest.approx(3.5)
 
 
+@pytest.mark.parametrize("answers", ["rating:stated", "rating:together", "anchored:stated"])
+def test_the_beginning_of_a_long_answer_is_read_once_and_the_row_says_so(answers, monkeypatch):
+    read = []
+
+    def counted(text, *rest, ended):
+        read.append(len(text))
+        return attempts(text, *rest, ended=ended)
+
+    monkeypatch.setattr("refladder.scoring.modes.rating_answer.attempts", counted)
+    lines = "clarity\n1: 0\n2: 0\n3: 50\n4: 50\n5: 0\n\n"
+    short = scored(Rater(), answers, rows=rows_of(3.0))
+    before = len(read)
+
+    def said(prompt):
+        of_row = prompt.slots["target"] in {text_of(3.0, "t0"), text_of(2.0, "t1")}
+        return (lines + "word " * 30_000) if of_row else None
+
+    # 29,990 words are behind the lines within 100,000 characters, and the last of them is cut.
+    first, again = scored(Rater(said), answers, rows=rows_of(3.0, 2.0))
+    assert short[0]["clarity_note"] is None
+    assert first["clarity_score"] == again["clarity_score"] == pytest.approx(3.5)
+    assert first["clarity_note"] == "only the first 100,000 characters of the answer were read"
+    assert [length for length in read if length > 1_000] == [100_000] * 2
+    assert len(read) == 2 * before + 1
+    (row,) = scored(
+        Rater(lambda prompt: said(prompt) and said(prompt)[len(lines) :]),
+        answers,
+        rows=rows_of(3.0),
+    )
+    assert row["clarity_score"] is None
+    assert row["clarity_note"].endswith(
+        "; only the first 100,000 characters of the answer were read"
+    )
+
+
 @pytest.mark.parametrize(("number", "tokens"), [(2, 300), (12, 480)])
 def test_ratings_of_many_criteria_together_have_room(number, tokens):
     class Counting(Rater):
@@ -336,17 +456,45 @@ def test_rungs_that_a_judge_rates_all_alike_give_no_grade_and_a_warning(caplog):
     judge = Rater(rated=lambda text: quality_of(text) if "text t" in text else 3.0)
     (row,) = scored(judge, "rating", rows=rows_of(4.0), any_judge=True)
     assert (row["clarity_score"], row["clarity_grade"]) == (pytest.approx(4.0), None)
-    why = (
-        "the judge's mean rating is 3 for the lowest level of the rungs and 3 for the highest, and a grade needs a rise "
-        "of 0.5"
-    )
+    why = "the judge rates all rungs 3"
     assert row["clarity_note"] == f"no grade: {why}"
+    assert row["clarity_spread"] is None
     assert f"No grade on clarity: {why}." in caplog.text
-    assert "|rungs:" not in row["signature"]
     # A tie counts a half: 6 of 12 ladders refuse a judge.
     twelve = made(tuple("abcdefghijkl"))
     with pytest.raises(JudgeRefusedError, match=r"clarity 6 of 12 ladders"):
         scored(judge, "rating", twelve)
+
+
+@pytest.mark.parametrize("answers", ["rating", "rating:stated"])
+def test_a_refused_judge_gives_no_grade_although_any_judge_may_score(answers, tmp_path):
+    # Best rungs are rated a little lower: 0 of 12 ladders.
+    judge = Rater(rated=lambda text: 3.5 - quality_of(text) / 20 if "text t" not in text else 3.3)
+    twelve = made(tuple("abcdefghijkl"))
+    out, again = tmp_path / "out.jsonl", tmp_path / "again.jsonl"
+    scored(judge, answers, twelve, any_judge=True, out=out)
+    refladder.rescore(f"{out}.judgments.jsonl", out=again)
+    for row in [*read_lines(out), *read_lines(again)]:
+        assert row["clarity_score"] == pytest.approx(3.3)
+        assert row["clarity_grade"] is row["clarity_spread"] is None
+        assert row["clarity_note"].startswith("no grade: the judge is not shown to distinguish")
+    (row,) = scored(judge, "anchored", twelve, rows_of(3.0), any_judge=True)
+    assert row["clarity_grade"] is not None
+
+
+def test_rungs_of_own_ladders_are_those_of_the_first_revision():
+    first = made(shared=False)
+    both = made(("a", "b", "c", "d"), shared=False)
+    added = replace(both, earlier=(Revision(ladders=3, digest=first.digest),))
+    asked = []
+    for ladders in (first, added):
+        judge = Rater()
+        scored(judge, "rating", ladders)
+        asked.append([text for text in judge.targets[-17:] if text[5] != "t"])
+    # After the check of 3 ladders, or of 4: 5 rungs of 3, and 2 rows.
+    assert asked[0] == asked[1]
+    assert len(asked[0]) == 15
+    assert {text[5] for text in asked[0]} == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize(
@@ -389,14 +537,14 @@ def test_a_function_that_compares_texts_is_told_to_leave_ratings_out():
 
 
 @pytest.mark.parametrize("answers", EVERY)
-def test_the_reward_of_a_rating_is_its_score_or_the_overall_score(answers):
+def test_the_reward_of_a_rating_is_its_grade_or_the_overall_grade(answers):
     """The function of the TRL adapter needs no TRL; those of Inspect and datatrove share its `single_scores`."""
     completions = [text_of(3.5, "t"), [{"role": "assistant", "content": text_of(2, "u")}], None]
     rewarded = reward(ladders=made(), judge=Rater(), answers=answers)
-    assert rewarded(completions=completions) == [pytest.approx(3.5), pytest.approx(2.0), None]
-    # On two dimensions, 3.5 and 2 are 2.5 and 1 of the 4 from 1 to 5.
+    # 3.5 beats 3 of 5 rungs, and 2 beats 1.5.
+    assert rewarded(completions=completions) == [pytest.approx(3.4), pytest.approx(2.2), None]
     rewarded = reward(ladders=made(dimensions=BOTH), judge=Rater(), answers=answers)
-    assert rewarded(completions=completions) == [pytest.approx(0.625), pytest.approx(0.25), None]
+    assert rewarded(completions=completions) == [pytest.approx(0.6), pytest.approx(0.3), None]
 
 
 def test_the_rungs_of_the_first_anchors_give_the_grades():
@@ -520,7 +668,9 @@ def test_recorded_percentages_have_the_mean_of_their_percentages(tmp_path):
     path.write_text("".join(json.dumps(row) + "\n" for row in [*rows, *of_rungs[:5]]))
     kept = tmp_path / "kept.jsonl"
     again = refladder.score(ROWS, ladders=made(), judgments_from=path, judgments=kept)
-    assert [row["clarity_grade"] for row in again] == [row["clarity_grade"] for row in found]
+    assert again[0]["clarity_note"] == (
+        "no grade: 1 of 3 rungs of level 1 have a rating, and a grade needs half of them"
+    )
     assert len(kept.read_text().splitlines()) == 1 + 5 + 2
 
 
@@ -573,7 +723,7 @@ def test_a_scorer_rates_the_rungs_once():
     with refladder.Scorer(ladders=made(), judge=judge, answers="rating:stated") as scorer:
         assert not scorer.needs_contexts
         signature = scorer.signature
-        assert "|rungs:" in signature
+        assert "|place:beaten|" in signature
         for quality in (3.0, 4.0):
             (score,) = scorer.score([text_of(quality, "t")])
             assert (score.value, score.grade) == pytest.approx(
