@@ -173,7 +173,7 @@ def did_you_mean(name: str, names: Iterable[object], end: str = ".") -> str:
     return end if match is None else f"; did you mean {match!r}?"
 
 
-def raised(error: Exception) -> str:
+def raised(error: BaseException) -> str:
     """Write an error of another author's code: `raised KeyError: 'a' (file.py:3)`, with the first line outside of refladder."""
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if not Path(frame.filename).is_relative_to(_OURS)]

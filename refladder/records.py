@@ -723,6 +723,15 @@ class Look:
     digest: str
 
 
+@record()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreSpread:
+    """How the scores of a table are spread: 21 quantiles (0, .05, ..., 1) of one row of each of a number of contexts."""
+
+    quantiles: tuple[float, ...]
+    contexts: int
+
+
 @record("threshold/2")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Threshold:
@@ -733,7 +742,8 @@ class Threshold:
     `labels` were used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows
     are kept. `used` holds digests of the ids and texts of labelled rows, so that a rate is never reported from labels
     that chose a cut-off. `unit` is what was drawn at random to be labelled. `looks` are the last of each score that was
-    calibrated with this file; the last of them made this threshold.
+    calibrated with this file; the last of them made this threshold. `scores` is the spread of the scores of all rows,
+    None in files without it.
     """
 
     column: str
@@ -753,6 +763,7 @@ class Threshold:
     version: str
     unit: Literal["row", "context"]
     looks: tuple[Look, ...]
+    scores: ScoreSpread | None = None
 
     def __post_init__(self) -> None:
         numbers = [look.number for look in self.looks]

@@ -51,11 +51,12 @@ def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:
     if name in registered:
         try:
             return registered[name].load()
-        # Another author's module may raise anything when it is imported.
-        except Exception as error:
+        # Another author's module may raise anything when it is imported, and may end the program.
+        except (Exception, SystemExit) as error:
+            said = error if isinstance(error, Exception) else repr(error)
             raise UsageError(
                 f"{kind} {name!r}: the package that registers it cannot be loaded from {registered[name].value!r} "
-                f"({error}); repair or uninstall that package"
+                f"({said}); repair or uninstall that package"
             ) from error
     if name not in table:
         raise UnknownNameError(kind, name, {*table, *registered})
@@ -65,11 +66,11 @@ def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:
 
 @contextmanager
 def plugged_in(kind: str, name: str) -> Iterator[None]:
-    """Name the plug-in in an error of its author: any error that is none of refladder's."""
+    """Name the plug-in in an error of its author: any that is none of refladder's, and an end of the program."""
     try:
         yield
     except RefladderError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         place = _registered(kind)[name].value
         raise PlugInError(f"{kind} {name!r} ({place}) {raised(error)}") from error

@@ -16,7 +16,7 @@ from refladder.backends import Backend, connect
 from refladder.backends.cache.cached import Stored
 from refladder.backends.cache.store import SqliteStore
 from refladder.backends.dry_run import DryRunBackend
-from refladder.backends.metered import Costs, Metered, Plan, PlannedCosts, SpentCosts
+from refladder.backends.metered import Costs, Metered, Plan, PlannedCosts, SpentCosts, all_spent
 from refladder.backends.plain_function import FunctionJudge
 from refladder.errors import UsageError
 from refladder.events import Silent
@@ -24,7 +24,7 @@ from refladder.files.folders import cache_folder
 from refladder.records import without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Self
 
     from refladder.backends.cache.store import ResponseStore
@@ -41,10 +41,15 @@ COSTLY = ("openai",)
 class _Opened:
     """A backend that a session has opened: `asking` gets the questions, and `metered` inside it counts them."""
 
-    name: str
+    name: str | None
     asking: Backend
     metered: Metered
     stored: Stored | None
+
+    @property
+    def called(self) -> str:
+        """Return the name that it was opened by; the fingerprint of a backend that was open."""
+        return self.name or self.metered.fingerprint
 
     @functools.cached_property
     def unanswered(self) -> DryRunBackend:
@@ -56,7 +61,7 @@ class _Opened:
         """Return what it was asked."""
         usage = self.metered.usage
         return SpentCosts(
-            **asdict(Costs.of(self.name, usage)),
+            **asdict(Costs.of(self.called, usage)),
             seconds=round(usage.seconds, 6),
             from_store=None if self.stored is None else self.stored.reused,
             usd=usage.cost(self.metered.price),
@@ -95,36 +100,43 @@ class Session:
         # No run follows the dry run, so no server is needed.
         self.only_estimates = False
         self.dry_run = False
+        # What the runs asked that this one continues.
+        self.earlier: Sequence[SpentCosts] = ()
 
     def open(
         self,
         backend: Backend | Judge | str,
         options: Mapping[str, object] | None = None,
         flag: str = "--judge-option",
+        *,
+        writes: bool = False,
     ) -> Backend:
         """Open and load a backend by name, or one that is open, or a function that judges; `DryRunBackend` in a dry run.
 
-        `flag` is the command-line option that `options` come from, for messages.
+        `flag` is the command-line option that `options` come from, for messages. With `writes`, no labels are read
+        from it.
         """
         texts = {}
         for name, value in (options or {}).items():
             # The command line writes false and true.
             text = str(value).lower() if isinstance(value, bool) else str(value)
             texts[name.replace("-", "_")] = text
-        key = (backend if isinstance(backend, str) else id(backend), *sorted(texts.items()))
+        called = backend if isinstance(backend, str) else id(backend)
+        key = (called, writes, *sorted(texts.items()))
         if key not in self._opened:
             if isinstance(backend, str):
-                self._opened[key] = self._connected(backend, texts, flag)
+                self._opened[key] = self._connected(backend, texts, flag, writes=writes)
             elif options:
                 names = ", ".join(options)
                 raise UsageError(
                     f"options {names} for a backend that is open already; give them to `connect`"
                 )
             else:
-                metered = Metered(as_backend(backend))
-                self._opened[key] = self._with_store(metered.fingerprint, metered, None)
-        opened = self._opened[key]
-        asked = opened.unanswered if self.dry_run else opened.asking
+                opened = as_backend(backend)
+                metered = Metered(opened.for_writing() if writes else opened)
+                self._opened[key] = self._with_store(None, metered, None)
+        found = self._opened[key]
+        asked = found.unanswered if self.dry_run else found.asking
         asked.load()
         return asked
 
@@ -139,22 +151,24 @@ class Session:
         estimates = []
         for opened in self._opened.values():
             price = opened.metered.price
-            estimates.append((opened.name, price, opened.unanswered.estimate(price)))
+            estimates.append((opened.called, price, opened.unanswered.estimate(price)))
         return estimates
 
     def plan(self, existing: int) -> Plan:
         """Return what each backend would be asked after a dry run; `existing` judgments are reused."""
         rows = []
         for name, _, estimate in self.estimates():
-            usage, usd = estimate.guess or (estimate.usage, estimate.cost)
+            usage, usd = estimate.usage, estimate.cost
             row = PlannedCosts(
                 **asdict(Costs.of(name, usage)),
                 least_calls=estimate.least,
                 free=estimate.free,
                 too_long=estimate.too_long,
                 exact=estimate.exact,
-                tokens_from_characters=estimate.guess is not None,
+                tokens_from_characters=estimate.is_guess,
                 usd=usd,
+                expected_answer_tokens=usage.expected_tokens,
+                expected_usd=estimate.expected,
                 seconds=estimate.seconds,
             )
             rows.append(row)
@@ -163,6 +177,18 @@ class Session:
     def spent(self) -> list[SpentCosts]:
         """Return what each backend was asked in this run."""
         return [opened.spent for opened in self._opened.values()]
+
+    def total_spent(self) -> list[SpentCosts]:
+        """Return what servers were asked by this run and those that it continues, which are in `earlier`."""
+        priced = [
+            costs for costs in self.spent() if costs.requests is not None or costs.usd is not None
+        ]
+        return all_spent(self.earlier, priced)
+
+    def requests(self) -> int:
+        """Return the number of requests so far, also those before the first row."""
+        usages = [opened.metered.backend.usage for opened in self._opened.values()]
+        return sum(usage.requests or 0 for usage in usages if usage is not None)
 
     def under_way(self) -> tuple[int, int | None]:
         """Return the prompts answered so far, and the tokens that models ran for them; None where none counts them."""
@@ -198,9 +224,13 @@ class Session:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _connected(self, name: str, options: Mapping[str, str], flag: str) -> _Opened:
+    def _connected(
+        self, name: str, options: Mapping[str, str], flag: str, *, writes: bool
+    ) -> _Opened:
         price = self.price_of(name)
         backend = connect(name, **options)
+        if writes:
+            backend = backend.for_writing()
         unknown = backend.prepare_dry_run() if self.only_estimates else None
         if notice := unknown or backend.notice:
             self.events.notice(notice, once=True)
@@ -213,7 +243,7 @@ class Session:
         path = self.store_of(name, costs=price is not None)
         return self._with_store(name, Metered(backend, price, budget), path)
 
-    def _with_store(self, name: str, metered: Metered, path: Path | None) -> _Opened:
+    def _with_store(self, name: str | None, metered: Metered, path: Path | None) -> _Opened:
         """Return a backend with the store at a path, None for none."""
         if path is not None:
             stored = self._stored(metered, path)

@@ -137,6 +137,28 @@ FAULTS = [
         EVALUATE,
         f"{OF_METHOD}: the package that registers it cannot be loaded from 'refladder_variety:sentences' (broken); {STEP}",
     ),
+    # An end of the program is no end of the run without a word.
+    (
+        ("difference = variety", "difference = exit(0) or variety"),
+        SCORE,
+        "function:variety/1.0 steepness=10 raised SystemExit: 0 (refladder_variety.py:N)",
+    ),
+    (
+        ("    def judge(questions):", "    raise SystemExit\n\n    def judge(questions):"),
+        SCORE,
+        f"{OF_JUDGE} raised SystemExit:  (refladder_variety.py:N)",
+    ),
+    (
+        ("    options = settings.own", "    raise SystemExit(0)\n    options = settings.own"),
+        EVALUATE,
+        f"{OF_METHOD} (refladder_variety:sentences) raised SystemExit: 0 (refladder_variety.py:N)",
+    ),
+    (
+        ('"""A judge', 'raise SystemExit(0)\n"""A judge'),
+        EVALUATE,
+        f"{OF_METHOD}: the package that registers it cannot be loaded from 'refladder_variety:sentences' (SystemExit(0)); "
+        + STEP,
+    ),
 ]
 
 

@@ -323,7 +323,7 @@ def test_the_card_says_on_how_many_ladders_length_alone_is_right(name):
     if name.startswith("demo/"):
         folder, counts[-1] = folder.parent, f"{counts[-1]} (`{name}`)"
     card = " ".join((folder / "README.md").read_text("utf-8").split())
-    rule = "A rule of length alone (characters) tells the best rung from the worst on: "
+    rule = "A rule of length alone (characters) distinguishes the best rung from the worst on: "
     assert ", ".join(counts) in card.partition(rule)[2].partition(". ")[0]
 
 

@@ -67,7 +67,7 @@ _SERVERS = {
     **dict.fromkeys(
         ("azure", "anthropic", "gemini", "google", "groq", "mistral", "openrouter"), ""
     ),
-    **dict.fromkeys(("sglang", "tgi", "together", "lmstudio", "http", "https"), ""),
+    **dict.fromkeys(("sglang", "tgi", "together", "lmstudio"), ""),
 }
 # A model of the Hub is named ORG/NAME.
 _ON_THE_HUB = re.compile(r"[\w.-]+/[\w.-]+", re.ASCII)
@@ -103,6 +103,10 @@ def opener_of(name: str, options: Iterable[str]) -> Callable[..., Backend]:
             f"{name} estimates scores and compares no texts; use it as the judge of `score` only"
         )
     if kind not in BACKENDS and kind not in (known := names("backend", BACKENDS)):
+        if kind.lower() in {"http", "https"}:
+            raise UsageError(
+                f"{name!r} is an address, and a judge is a model: name it as openai:MODEL, with {option('base-url')} {name}"
+            )
         if kind.lower() in _SERVERS and ":" in name:
             raise UsageError(
                 f"unknown backend {name!r}: a server is openai:{name.partition(':')[2]} with {option('base-url')} URL"

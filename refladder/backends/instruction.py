@@ -7,16 +7,25 @@ from pathlib import Path
 from refladder.errors import UsageError
 from refladder.records import digest_of
 
+# Bytes, as of a task file.
+_LONGEST = 1 << 20
+
 
 def read_instruction(path: str) -> str:
     """Return the text of the file that the option `system` names, without white space at its ends."""
     try:
-        text = Path(path).expanduser().read_text(encoding="utf-8-sig").strip()
+        with Path(path).expanduser().open("rb") as file:
+            content = file.read(_LONGEST + 1)
+        text = content.decode("utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not UTF-8"
         raise UsageError(
             f"system={path}: cannot be read ({reason}); name a UTF-8 text file with the instruction"
         ) from error
+    if len(content) > _LONGEST:
+        raise UsageError(
+            f"system={path}: more than {_LONGEST:,} bytes; name a text file with the instruction"
+        )
     if not text:
         raise UsageError(f"system={path}: the file is empty; write the instruction into it")
     return text

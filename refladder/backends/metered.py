@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from refladder.backends.protocol import ReadMode, Streaming, Usage, Wrapper, known_sum
 from refladder.errors import BackendError, UsageError, plural
+from refladder.files.jsonl import read_bytes
+from refladder.parsing import parse_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from refladder.backends.prices import Budget, Price
     from refladder.backends.protocol import Backend
@@ -59,6 +62,8 @@ class PlannedCosts(Costs):
     exact: bool
     tokens_from_characters: bool
     usd: float | None
+    expected_answer_tokens: int
+    expected_usd: float | None
     seconds: float | None
 
 
@@ -226,6 +231,21 @@ class Metered(Streaming, Wrapper):
         if cost is not None:
             budget.spent += cost - self._charged
             self._charged = cost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Earlier:
+    """What is read of the record of a run."""
+
+    spent: list[SpentCosts] = field(default_factory=list)
+
+
+def spent_before(path: Path) -> list[SpentCosts]:
+    """Read what the record of a run says that backends were asked; nothing if there is none."""
+    if not path.is_file():
+        return []
+    what, step = "not the record of a run", "delete it, and run the command again"
+    return parse_as(_Earlier, read_bytes(path), str(path), what, step, extra="ignore").spent
 
 
 def all_spent(earlier: Sequence[SpentCosts], spent: Sequence[SpentCosts]) -> list[SpentCosts]:

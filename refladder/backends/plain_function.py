@@ -90,7 +90,8 @@ class FunctionJudge(Backend):
         questions = [self._question(prompt) for prompt in prompts]
         try:
             answers: object = self._function(questions)
-        except Exception as error:
+        # A function that ends the program would end the run without a word.
+        except (Exception, SystemExit) as error:
             raise BackendError(f"{self.fingerprint} {raised(error)}") from error
         if not isinstance(answers, list | tuple) or len(answers) != len(questions):
             returned = type(answers).__name__

@@ -7,7 +7,7 @@ overridden where the backend can do better.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -42,13 +42,19 @@ class Usage:
     run_tokens: int | None = None
     # Before a run, the most that answers can have (a text counts at its limit).
     answer_tokens: int = 0
+    # Before a run, those that answers are expected to have.
+    expected_tokens: int = 0
     # Time in which the backend answered.
     seconds: float = 0.0
 
     def plus(
-        self, prompts: Sequence[Prompt], tokens: Sequence[int] | None, answer_tokens: int
+        self,
+        prompts: Sequence[Prompt],
+        tokens: Sequence[int] | None,
+        answer_tokens: int,
+        expected: int | None = None,
     ) -> Usage:
-        """Add prompts, each with its tokens and answered with at most `answer_tokens`."""
+        """Add prompts, each with its tokens and answered with at most `answer_tokens`; all with `expected`, if that is known."""
         counted = self.prompt_tokens if self.prompts else 0
         return replace(
             self,
@@ -56,7 +62,14 @@ class Usage:
             characters=self.characters + sum(map(characters, prompts)),
             prompt_tokens=known_sum([counted, None if tokens is None else sum(tokens)]),
             answer_tokens=self.answer_tokens + answer_tokens * len(prompts),
+            expected_tokens=self.expected_tokens
+            + (answer_tokens * len(prompts) if expected is None else expected),
         )
+
+    @property
+    def expected(self) -> Usage:
+        """Return this usage with answers of the expected length."""
+        return replace(self, answer_tokens=self.expected_tokens)
 
     def cost(self, price: Price | None) -> float | None:
         """Return the cost in USD; None if the price or the number of tokens is unknown."""
@@ -67,12 +80,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadMode:
-    """How a server's answers are read, why not better, and the number of answers by the model that they named."""
+    """How a server's answers are read, why not better, what it refuses, and its answers by the model that they name."""
 
     mode: str
     prefix: str
     not_better: list[str]
     models: dict[str, int]
+    # Fields of requests that the server refuses.
+    left_out: list[str] = field(default_factory=list)
 
 
 class Backend(ABC):
@@ -143,6 +158,13 @@ class Backend(ABC):
         return enumerate(whole(self, prompts, self.read_labels(prompts, labels)))
 
     # Before a run.
+
+    def for_writing(self) -> Backend:
+        """Return the backend for a run that only lets it write, so that how labels are read need not be found out."""
+        return self
+
+    def try_out(self, prompt: Prompt) -> None:  # noqa: B027  optional: most backends have nothing to find out
+        """Find out how this is asked by the first question of a run that lets it write; its answer may be kept."""
 
     def load(self) -> None:  # noqa: B027  optional: most backends have nothing to load
         """Load weights or connect now. Called before any file is begun, so that a broken model fails early.
@@ -297,6 +319,10 @@ class Wrapper(Backend):
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Return the readings of the inner backend."""
         return self.backend.read_labels(prompts, labels)
+
+    def for_writing(self) -> Backend:
+        """Return this wrapper."""
+        return self
 
     @property
     def sent(self) -> int | None:

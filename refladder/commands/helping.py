@@ -181,7 +181,7 @@ def explain(error: click.ClickException) -> click.ClickException:
         if hint is not None:
             return click.UsageError(f"No such option {flag!r}. {hint}", error.ctx)
     if isinstance(error, click.BadParameter) and (
-        found := re.fullmatch(r"('(.+)' is not a valid \w+)\.", error.message)
+        found := re.fullmatch(r"('(.+)' is not a valid \w+( range)?)\.", error.message)
     ):
         text = f"{found[1]}{meant_number(found[2])}."
         return type(error)(text, error.ctx, error.param, error.param_hint)

@@ -39,6 +39,7 @@ from refladder.files.ladder_sets import as_ladder_set
 from refladder.files.tables import STANDARD, read_once, read_rows
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
+from refladder.report.summary import cost_words
 from refladder.settings import LEAST_MASS, Tables
 
 if TYPE_CHECKING:
@@ -183,13 +184,17 @@ def _score_table(spec: ScoreSpec, session: spending.Spending, events: console.Co
     if not session.approves(partial(rehearse, prepared), as_json=events.as_json):
         return ExitCode.DONE
     report = score_rows(prepared, session, events)
-    return console.tell(
+    code = console.tell(
         report,
         as_json=events.as_json,
         to_stderr=spec.tables.out == STANDARD,
         spent=session.spent(),
         checks=events.checks,
     )
+    if session.earlier and not events.as_json:
+        for costs in session.total_spent():
+            console.notify(f"with the runs before: {cost_words(costs)}")
+    return code
 
 
 def _check_text_options(source: str | None) -> None:

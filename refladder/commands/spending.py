@@ -11,9 +11,9 @@ import click
 from refladder.backends.dry_run import CHARACTERS
 from refladder.backends.prices import Budget, price_of, read_prices
 from refladder.commands import console
-from refladder.errors import UsageError, plural
+from refladder.errors import UsageError, agreeing, plural
 from refladder.report.progress import duration_words
-from refladder.report.summary import cost_words
+from refladder.report.summary import cost_words, money_words
 from refladder.session import Session
 
 if TYPE_CHECKING:
@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 
 # Kinds that cost nothing if the price table does not name their model.
 FREE = ("builtin", "scripted", "hf", "reward")
-UNKNOWN = (
-    "{name}: the number of tokens, and so the price, is not known before the run; the run stops when the "
-    "server reports that the budget is spent"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,19 +76,22 @@ class Spending(Session):
         estimates = self.estimates()
         if self._options.dry_run:
             _print_estimates(estimates, self.plan(existing or 0), as_json=as_json)
+            if not as_json:
+                but = (
+                    f" but {plural(self.requests(), 'request')} that showed how the server answers"
+                )
+                console.say(f"nothing was asked{but if self.requests() else ''}")
             return False
         if self.budget is None:
             return True
-        for name, price, estimate in estimates:
-            if price is not None and estimate.cost is None:
-                console.say(UNKNOWN.format(name=name), err=True)
-        cost = sum(estimate.cost or 0.0 for _, _, estimate in estimates)
+        cost = sum(estimate.expected or 0.0 for _, _, estimate in estimates)
         if cost <= self.budget.limit:
             return True
-        bound = "" if all(estimate.exact for _, _, estimate in estimates) else "at most "
-        text = (
-            f"this run costs {bound}{cost:.4f} USD, and the budget is {self.budget.limit:.2f} USD"
-        )
+        most = sum(estimate.cost or 0.0 for _, _, estimate in estimates)
+        exact = all(estimate.exact for _, _, estimate in estimates)
+        about = any(estimate.is_guess for _, _, estimate in estimates) or most > cost
+        price = money_words(cost, most, about=about, exact=exact)
+        text = f"this run costs {price}, and the budget is {self.budget.limit:.2f} USD"
         if not sys.stdin.isatty():
             raise UsageError(
                 f"{text}; raise --budget, or see the cost of each model with --dry-run"
@@ -109,13 +108,13 @@ def _print_estimates(
     for costs, (_, _, estimate) in zip(plan.backends, estimates, strict=True):
         stored = f"{plural(estimate.free - estimate.repeated, 'answer')} from the response store"
         if estimate.repeated:
-            stored += f", {estimate.repeated:,} more to questions that the run asks twice"
+            cost = agreeing(estimate.repeated, "costs", "cost")
+            stored += f"; {plural(estimate.repeated, 'repeated question')} {cost} nothing"
         console.say(f"dry run, {cost_words(costs)}; {stored}")
         for remark in _remarks(estimate):
             console.say(f"  {remark}")
     if plan.kept_judgments:
         console.say(f"dry run: {plural(plan.kept_judgments, 'judgment')} reused from earlier runs")
-    console.say("nothing was asked")
 
 
 def _remarks(estimate: Estimate) -> Iterator[str]:
@@ -125,12 +124,12 @@ def _remarks(estimate: Estimate) -> Iterator[str]:
     if estimate.seconds is not None:
         duration = duration_words(estimate.seconds)
         yield f"{'' if estimate.exact else 'at most '}about {duration} at the pace of the stored answers"
-    if estimate.guess is not None:
+    if estimate.is_guess:
         yield (
-            f"the tokenizer is not known: {CHARACTERS} characters count as a token, as in Latin script; other scripts "
+            f"the tokenizer is not known: {CHARACTERS:g} characters count as a token, as in Latin script; other scripts "
             "take more"
         )
-    if estimate.unwritten and estimate.usage.prompt_tokens is None:
+    if estimate.unwritten and (estimate.is_guess or estimate.usage.prompt_tokens is None):
         yield "texts that are still to be written are not counted in the characters"
     if estimate.drawn is not None and estimate.drawn[0] == 0:
         yield "texts are the most probable ones (temperature 0)"

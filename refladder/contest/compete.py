@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from refladder.arrays import known_numbers
 from refladder.backends import in_batches, whole
 from refladder.backends.dry_run import DryRunBackend
-from refladder.backends.metered import SpentCosts, all_spent, spent_json
+from refladder.backends.metered import SpentCosts, all_spent, spent_before, spent_json
 from refladder.contest.criteria import criteria_of
 from refladder.contest.task_prompt import (
     TASK,
@@ -30,7 +30,6 @@ from refladder.files.jsonl import (
     from_line,
     is_unicode,
     read_appended,
-    read_bytes,
     to_json,
     within,
     write_json,
@@ -38,7 +37,6 @@ from refladder.files.jsonl import (
 from refladder.files.locks import locked_folder
 from refladder.files.outputs import RunConfig
 from refladder.jobs.evaluation_results import RESULTS
-from refladder.parsing import parse_as
 from refladder.prompts import check_folder
 from refladder.records import (
     Context,
@@ -89,22 +87,6 @@ _WHY = parse_task_prompt(
     "Say in one sentence why the better response is better on {dimension}.",
     "explain",
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Earlier:
-    """What is read of the run.json of a contest."""
-
-    spent: list[SpentCosts] = field(default_factory=list)
-
-
-def spent_before(folder: Path) -> list[SpentCosts]:
-    """Read what the earlier runs of a contest asked its backends; nothing else of their configuration."""
-    path = within(folder / RUN)
-    if not path.is_file():
-        return []
-    what, step = "not the record of a contest", "delete it, and run the command again"
-    return parse_as(_Earlier, read_bytes(path), str(path), what, step, extra="ignore").spent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +169,7 @@ def run(spec: ContestSpec, session: Session, events: Events) -> Contest:
     """
     # The folder is locked before a model is loaded or a server is asked.
     with locked_folder(spec.folder):
-        kept = _Kept(spec, session, spent_before(spec.folder), events)
+        kept = _Kept(spec, session, spent_before(within(spec.folder / RUN)), events)
         contest = _compete(spec, session, kept.progress)
         kept.write(signature=contest.signature)
     return contest

@@ -10,7 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from refladder.contest.compete import spent_before
+from refladder.backends.metered import spent_before
+from refladder.contest.compete import RUN
 from refladder.contest.criteria import Criterion
 from refladder.contest.review_data import GRADES, PAIRS, ReviewData, ReviewRow, Text, review_data_of
 from refladder.errors import DataError, RefladderError, UsageError, plural
@@ -125,7 +126,7 @@ def _contest(folder: Path, kinds: _Lines) -> ReviewData:
     row_numbers = {row["row"]: number for number, row in enumerate(kinds["row"])}
     signature = kinds["contest"][0]["signature"] if "contest" in kinds else ""
     # Nothing else of the configuration reaches the page: it may hold a key.
-    cost = [cost_words(costs) for costs in spent_before(folder)]
+    cost = [cost_words(costs) for costs in spent_before(within(folder / RUN))]
     texts = []
     for line in kinds["text"]:
         row, model = line["row"], line["model"]

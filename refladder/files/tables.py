@@ -52,6 +52,7 @@ _FIELD = re.compile(r'"\s*:')
 # A path into the value of a column: `scores.clarity`, `choices[0].message.content`.
 _INSIDE = re.compile(r"[.\[]")
 _STEP = re.compile(r"\[(?P<place>-?\d{1,9})\]|[^.\[]+|\[[^.]*")
+_WITH_UNIT = re.compile(r"[$€]\s*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?)\s*(?:[a-zA-Z]{3,}|[$€])")
 _COMMA = re.compile(r"[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})")
 # Parquet rows in memory.
 _BATCH = 4096
@@ -273,10 +274,12 @@ def parse_number(text: str) -> float | None:
 
 
 def meant_number(text: str) -> str:
-    """Return what to give for a number with a comma or a percent sign, such as `; give 3.5`; else nothing."""
+    """Return what to give for a number with a comma, a percent sign or a unit, such as `; give 3.5`; else nothing."""
     percent = parse_number(text.removesuffix("%"))
     if percent and text.endswith("%"):
         return f"; give {percent / 100:g} for {percent:g} %"
+    if with_unit := _WITH_UNIT.fullmatch(text.strip()):
+        return f"; give {with_unit[1] or with_unit[2]}"
     # Three digits after a comma may be thousands.
     return f"; give {text.replace(',', '.')}" if _COMMA.fullmatch(text.strip()) else ""
 

@@ -50,13 +50,16 @@ def reward(
         Change that of one of two rewards of the same dimension.
 
     Raises:
-        RefladderError: see `refladder.Scorer`.
+        RefladderError: see `refladder.Scorer`. The function raises JudgeRefusedError for a judge that does not pass the
+            judge check, which its first call makes, or that answers the first completions with nothing that can be read.
     """
     of_scorer = {"ladders": ladders, "judge": judge, **settings}
     scorer, thread = scorer_in_thread(**of_scorer) if asynchronous else (Scorer(**of_scorer), None)
 
     def plain(completions: Sequence[Completion], **columns: Any) -> list[float | None]:
         results = single_scores(scorer, list(completions), columns)
+        # A judge that cannot be read would reward nothing for ever.
+        scorer.check_readable()
         rewards = [result.value for result in results]
         if (log_metric := columns.get("log_metric")) is not None:
             log_metric("refladder/unscored", rewards.count(None) / len(rewards))

@@ -204,6 +204,7 @@ def calibrate(
         version=__version__,
         unit=pool.unit,
         looks=looks,
+        scores=pool.one_each.spread(),
     )
     notes = pool.notes.copy()
     if pool.lowest is not None and len(good) < len(pool.marked):

@@ -44,6 +44,7 @@ from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judge_check import judge_checks
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
+from refladder.scoring.modes.written import try_out
 from refladder.scoring.question import (
     anchors_compared,
     comparison_of,
@@ -94,7 +95,9 @@ class RungsSpec:
 
     def asker(self, session: Session) -> Asker:
         """Open the judge; that of a dry run gives no answers."""
-        return open_asker(self.ladders, session.open(self.judge, self.judge_options), self.asking)
+        writes = mode_of(self.asking.answers).writes
+        judge = session.open(self.judge, self.judge_options, writes=writes)
+        return open_asker(self.ladders, judge, self.asking)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -160,6 +163,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
     template = judging_template(
         judge, ladders.task, mode.role(ladders), asking.prompts, answers=mode.sampled
     )
+    try_out(judge, mode, template, ladders, ladders.dimensions)
     run = mode.run(judge, template)
     log = JudgmentIndex(asking.judgments, run, read_only=isinstance(judge, DryRunBackend))
     return Asker(judge, template, log, asking.least_mass, batch=BATCH)

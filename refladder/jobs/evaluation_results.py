@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from refladder.errors import UsageError
 from refladder.files.jsonl import atomic, to_json
 from refladder.methods.method_runs import scored_methods
+from refladder.options import INTERVAL_SIZES
 from refladder.records import names_of
 from refladder.report.agreement_tables import agreement_tables
 from refladder.report.cards import card_tables
+from refladder.report.rendering import latex
 from refladder.report.results import Shown
 from refladder.scoring.judge_check import check_lines
+from refladder.statistics.correlation import check_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,8 +44,39 @@ _RECORD = (
 _COSTS = ("calls", "tokens", "seconds")
 
 
+class _Agreements(Shown):
+    """Tables of agreement as text, as LaTeX and as a frame, of one benchmark or of several."""
+
+    __slots__ = ()
+
+    def table(self) -> str:
+        """Return the tables as the command prints them, however long they are."""
+        return self.text()
+
+    def to_latex(self, intervals: str = "full") -> str:
+        """Return the tables as `evaluate --format latex` prints them; `intervals` are `full`, `small` or `none`."""
+        check_name("intervals", intervals, INTERVAL_SIZES)
+        return latex(self.tables(marked=True), intervals)
+
+    def to_frame(self) -> Any:
+        """Return `records` as a DataFrame of pandas."""
+        try:
+            pandas: Any = import_module("pandas")
+        except ImportError as error:
+            raise UsageError("a frame needs the package pandas; pip install pandas") from error
+        return pandas.DataFrame(self.records())
+
+    def tables(self, *, marked: bool = False) -> list[PlainTable]:
+        """Return the tables of agreement that the command prints; those that are `marked` are for paper."""
+        raise NotImplementedError
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one record for each row."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation(Shown):
+class Evaluation(_Agreements):
     """The result of `evaluate`.
 
     `rows` is the agreement of every method, the surface baselines included. `runs` holds the scores and costs of the
@@ -59,16 +95,16 @@ class Evaluation(Shown):
     dimensions: tuple[Dimension, ...] = field(repr=False)
     left_out: tuple[str, ...] = ()
 
-    def tables(self) -> list[PlainTable]:
-        """Return the tables of agreement that the command prints."""
-        return Evaluations([self]).tables()
+    def tables(self, *, marked: bool = False) -> list[PlainTable]:
+        """Return the tables of agreement that the command prints; those that are `marked` are for paper."""
+        return Evaluations([self]).tables(marked=marked)
 
     def card_tables(self) -> list[PlainTable]:
         """Return the tables of the report cards."""
         return card_tables(self.cards, self.benchmark.title)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one record for each row, as `--format csv` prints them; `pandas.DataFrame(evaluation.records())`.
+        """Return one record for each row, as `--format csv` prints them; `to_frame` has them as a frame.
 
         The keys are `method`, `benchmark`, `level`, `statistic`, `dimension`, `value`, `low`, `high`, `contexts`,
         `skipped`, `unscored`, `calls`, `tokens` (of prompts) and `seconds`. What is not known is None. The last three
@@ -95,7 +131,7 @@ class Evaluation(Shown):
         return not any(row.unscored for row in self.rows)
 
 
-class Evaluations(Shown, tuple[Evaluation, ...]):
+class Evaluations(_Agreements, tuple[Evaluation, ...]):
     """The results of `evaluate` on several benchmarks, in their order."""
 
     __slots__ = ()

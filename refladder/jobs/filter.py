@@ -25,8 +25,11 @@ from refladder.files.tables import (
 )
 from refladder.jobs.input_table import check_free, table_sink
 from refladder.jobs.link import open_link
+from refladder.jobs.promise import other_scores
 from refladder.loaders.fields import without_number
 from refladder.loaders.input_rows import Mapped
+from refladder.loaders.labelling import filled_cells
+from refladder.loaders.score_sample import ScoreSample
 from refladder.loaders.scored_tables import (
     OneScale,
     check_signature,
@@ -52,6 +55,8 @@ _OTHER_JUDGE = (
     "the threshold's promise was made for another judge, and does not hold for these rows; label some of them and run "
     "`refladder calibrate`"
 )
+# A context is known by its id, else by its text.
+_CONTEXT = "context_id", "context"
 _REVISED = "the {} is of an earlier revision of the ladders; `build --add` changed none of those, so it still holds"
 
 
@@ -106,6 +111,8 @@ class Condition(Filtering):
         needed = {*self.scores, "signature"}
         if self.per:
             needed.add(self.per)
+        if self.promise is not None:
+            needed |= {*_CONTEXT}
         return needed
 
 
@@ -231,7 +238,9 @@ class _Thresholds:
     whose decision is another at an end of the interval of the link.
     """
 
-    def __init__(self, condition: Condition, linker: Linker | None = None) -> None:
+    def __init__(
+        self, condition: Condition, linker: Linker | None = None, contexts: Sequence[str] = ()
+    ) -> None:
         self.ranges: dict[str, tuple[float, float]] = {}
         self._tests = [
             *((column, operator.ge, bound) for column, bound in condition.min.items()),
@@ -243,6 +252,8 @@ class _Thresholds:
         self._promise = condition.promise
         self.other_judge = False
         self._linker = linker
+        self._contexts = contexts
+        self._one_each = ScoreSample()
         self.revised = False
         self.uncertain = 0
 
@@ -256,6 +267,10 @@ class _Thresholds:
             self._check_promise(self._promise, row.signature, row.where)
         else:
             self._check_scale(row)
+        if self._promise is not None and self._promise.scores is not None:
+            # A promise is about one column.
+            (score,) = known.values()
+            self._one_each.add(filled_cells(row, *self._contexts), score)
         return all(holds(known[column], bound) for column, holds, bound in self._tests)
 
     def describe(self, report: FilterReport) -> None:
@@ -270,6 +285,9 @@ class _Thresholds:
             report.promise = {name: getattr(self._promise, name) for name in names}
         if self.revised:
             report.notes.append(_REVISED.format("threshold"))
+        if self._promise is not None:
+            differ = other_scores(self._one_each.scores, self._promise.scores)
+            report.notes += [differ] if differ else []
         if self._linker is not None and self._linker.revised:
             report.notes.append(_REVISED.format("link"))
         if self._linker is not None and self._linker.has_intervals:
@@ -386,7 +404,9 @@ def run(asked: Filtering, tables: Tables, events: Events) -> FilterReport:
         failed = sink(asked.rejected) if asked.rejected is not None else _drop
         without = {KEEP: passed, DROP: _drop}.get(asked.unscored) or sink(asked.unscored)
         report = FilterReport(unscored_to=asked.unscored, columns=condition.scores, added=added)
-        passes = _Thresholds(condition, linker)
+        fields = {**mapped, **asked.columns}
+        contexts = [fields.get(name, name) for name in _CONTEXT]
+        passes = _Thresholds(condition, linker, contexts)
         progress = stack.enter_context(events.progress("filtering"))
         for number, row in reported(rows, progress):
             verdict = passes(row)

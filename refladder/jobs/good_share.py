@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.errors import UsageError, plural
+from refladder.jobs.promise import other_scores
 from refladder.loaders.labelling import TEXT, open_pool
 from refladder.loaders.scored_tables import check_signature
 from refladder.report.promise_tables import rate_words
@@ -168,6 +169,8 @@ def kept_rate(pool: Pool, table: LabelledTable, threshold: Threshold) -> KeptRat
     good = pool.good(table.good)[chosen]
     notes = [] if table.good is None else table.good.notes(pool.labels)
     notes += _notes(used, pool)
+    if differ := other_scores(pool.one_each.scores, threshold.scores):
+        notes.append(differ)
     rate = powered = None
     if len(good):
         rate, powered, more = good_shares(pool, good, chosen, kept, pool.scores)

@@ -16,7 +16,7 @@ from refladder.loaders.fields import without_number
 from refladder.loaders.input_rows import Mapped
 from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
 from refladder.records import COLUMN, Decisions, Link, LinkedColumn
-from refladder.signatures import OF_SCORES, is_revised, same_scale
+from refladder.signatures import OF_SCORES, is_older, is_revised, same_scale
 from refladder.statistics import column_maps
 from refladder.statistics.decisions import deciding_cutoffs
 from refladder.version import __version__
@@ -170,7 +170,8 @@ def _read(
 ) -> _Table:
     """Read the scores by context and id, or by context and text; the signature is `column:NAME` where there is none."""
     mapped = Mapped(columns=fields, alone=True)
-    check_scale = OneScale(columns)
+    of_scores = [name for name in columns if name.endswith(OF_SCORES)]
+    check_scale = OneScale(of_scores)
     signature: object = ""
     texts: dict[tuple[str, str], int] = {}
     places: list[str] = []
@@ -194,7 +195,7 @@ def _read(
             raise DataError(
                 f"{row.where}: another score of a text with {what} is in {places[place]}; keep one of these rows"
             )
-    named = signature if any(name.endswith(OF_SCORES) for name in columns) else None
+    named = signature if of_scores else None
     return _Table(
         table,
         columns,
@@ -336,6 +337,11 @@ class Linker:
         for known in (self._from, self.target):
             self.revised |= is_revised(signature, known)
         mapped = same_scale(signature, self._from)
+        if is_older(self._from, signature):
+            raise DataError(
+                f"{where}: an earlier version of refladder made {self._name}, and its signatures name no criteria; make "
+                "it again with `refladder link`"
+            )
         if not mapped and not same_scale(signature, self.target):
             raise DataError(
                 f"{where}: {self._name} maps scores with the signature {self._from} to {self.target}, and "

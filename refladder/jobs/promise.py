@@ -22,6 +22,7 @@ from refladder.statistics.threshold import (
     keeps_all,
     naive_candidate,
     passes,
+    spread_distance,
     surely_complete,
     surely_precise,
     unit_sums,
@@ -31,14 +32,17 @@ from refladder.statistics.threshold import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from refladder.arrays import BoolArray, IntArray
+    from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.loaders.labelling import LabelledTable
+    from refladder.records import ScoreSpread
     from refladder.settings import Given
     from refladder.statistics.threshold import Candidates, UnitSums
 
 KindName: TypeAlias = Literal["precision", "recall"]
 # The kinds that the digests of looks have always had, see `Promise.look_values`.
 _PLACES = 2
+# Scores of two tables differ if equal ones would be so far apart with less than this.
+_DIFFER = 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +173,20 @@ class Promise:
             return False
         allow = Allowance(math.inf, MID_P) if several else EXACT
         return bool(passes(0, len(units), self.share, sure, allow))
+
+
+def other_scores(scores: FloatArray, spread: ScoreSpread | None) -> str:
+    """Say that scores, one of each context, differ from those that a threshold was made for; empty if they may not."""
+    if spread is None or not len(scores):
+        return ""
+    distance, p = spread_distance(np.array(spread.quantiles), spread.contexts, scores)
+    if p >= _DIFFER:
+        return ""
+    return (
+        f"the scores here differ from those of the table that the threshold was made for (distance {distance:.2f}, "
+        f"Kolmogorov-Smirnov test on one row a context, p {p:.2g}), so its promise may not hold: label rows of this "
+        "table and calibrate again"
+    )
 
 
 def spec_of(kind: type[Settings], given: Given, table: LabelledTable) -> Settings:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refladder.backends.metered import spent_before, spent_json
 from refladder.errors import (
     AnswersAwaitedError,
     UnknownNameError,
@@ -21,7 +22,7 @@ from refladder.errors import (
     plural,
 )
 from refladder.events import Silent
-from refladder.files.jsonl import is_device, is_unicode
+from refladder.files.jsonl import is_device, is_unicode, throw_away, write_json
 from refladder.files.ladder_sets import (
     LadderSet,
     choose_dimensions,
@@ -63,6 +64,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.backends import Backend
+    from refladder.backends.metered import SpentCosts
     from refladder.events import Events
     from refladder.files.outputs import RunConfig
     from refladder.options import NamedOptions
@@ -204,6 +206,8 @@ def open_set(asked: Scoring) -> LadderSet:
         ladders = with_anchors(ladders, asked.anchors)
     weights_for(choose_dimensions(ladders.dimensions, asked.dimensions), asked.weights)
     mode.check_rungs(ladders.rungs)
+    # Names that would share a column are an error before a judge is asked.
+    columns_of(asked, ladders)
     return ladders
 
 
@@ -238,8 +242,12 @@ def rehearse(prepared: Prepared, session: Session) -> int:
 def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreReport:
     """Score the rows of a table that has been checked; a dry run asks for the same judgments and writes nothing."""
     spec, dry_run = prepared.spec, session.dry_run
-    with nullcontext() if dry_run else _locked_files(spec):
-        judge = prepared.recorded or session.open(spec.judge, spec.judge_options)
+    with (
+        nullcontext() if dry_run else _locked_files(spec),
+        nullcontext() if dry_run else _kept_costs(spec, session),
+    ):
+        writes = mode_of(spec.asked.answers).writes
+        judge = prepared.recorded or session.open(spec.judge, spec.judge_options, writes=writes)
         before = _models_of(judge)
         scorer = LadderScorer(judge, prepared.ladders, spec.asked)
         columns = Columns(scorer.run, scorer.scale)
@@ -280,15 +288,40 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
                 if progress is not None:
                     progress(scorer.report.rows, prepared.rows)
             log.finish()
-        scorer.report.models = dict(_models_of(judge) - before)
+        _record_server(scorer.report, judge, before)
         if not dry_run:
-            write_settings(spec, scorer.report, checks)
+            write_settings(spec, scorer.report, checks, session.total_spent())
     return scorer.report
+
+
+@contextmanager
+def _kept_costs(spec: ScoreSpec, session: Session) -> Iterator[None]:
+    """Keep what an unfinished run asked beside its judgments; the run that continues it adds this to its own."""
+    judgments = spec.judgments
+    if judgments is None or spec.is_part:
+        yield
+        return
+    kept = judgments.with_name(f"{judgments.name}.spent.json")
+    if holds_data(judgments):
+        session.earlier = spent_before(kept) or spent_before(Path(f"{spec.tables.out}.run.json"))
+    try:
+        yield
+    except BaseException:
+        if (spent := session.total_spent()) and judgments.parent.is_dir():
+            write_json(kept, {"spent": spent_json(spent)})
+        raise
+    throw_away(kept)
 
 
 def _models_of(judge: Backend) -> Counter[str]:
     """Return the number of answers so far by the model that the server named."""
     return Counter(judge.read_mode.models if judge.read_mode else {})
+
+
+def _record_server(report: ScoreReport, judge: Backend, before: Counter[str]) -> None:
+    """Take the models that a server named since it had the counts `before`, and the fields that it refuses."""
+    report.models = dict(_models_of(judge) - before)
+    report.left_out = judge.read_mode.left_out if judge.read_mode else []
 
 
 @contextmanager
@@ -352,7 +385,7 @@ def check_judge(
     except AnswersAwaitedError:
         session.events.notice(two, once=True)
         raise
-    read = scorer.any_judge or any(check.read for check in checks)
+    read = any(check.read for check in checks)
     if scorer.judge.wants_all and not read and (unread := unread_line(checks)):
         raise AnswersAwaitedError(unread)
     events.checked(checks)
@@ -370,7 +403,10 @@ def report_check(scorer: LadderScorer, folder: Path | None, events: Events) -> N
 
 
 def write_settings(
-    spec: ScoreSpec, report: ScoreReport, checks: Sequence[JudgeCheck] | None = None
+    spec: ScoreSpec,
+    report: ScoreReport,
+    checks: Sequence[JudgeCheck] | None = None,
+    spent: Sequence[SpentCosts] = (),
 ) -> None:
     """Write the configuration of a run beside its output, with the signature of the scores."""
     out = spec.tables.out
@@ -389,6 +425,10 @@ def write_settings(
         found["grade_error"] = report.grade_error
     if report.models:
         found["models"] = report.models
+    if report.left_out:
+        found["left_out"] = report.left_out
+    if spent:
+        found["spent"] = spent_json(spent)
     write_run(out, {**asdict(spec.config), **found})
 
 
@@ -422,7 +462,8 @@ def score_texts(
 ) -> tuple[LadderScorer, list[dict[str, float | str | None]]]:
     """Score texts and store nothing; return the scorer, which has the counts, and the columns of each text."""
     _explain_overall(spec.asked, ladders, events)
-    judge = session.open(spec.judge, spec.judge_options)
+    writes = mode_of(spec.asked.answers).writes
+    judge = session.open(spec.judge, spec.judge_options, writes=writes)
     scorer = LadderScorer(judge, ladders, spec.asked)
     report_check(scorer, session.checks_of(spec.judge), events)
     with JudgmentLog(None, scorer.run) as log:

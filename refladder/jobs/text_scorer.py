@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Literal
 from refladder.errors import UsageError, in_call
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row
-from refladder.jobs.score import open_set, report_check
+from refladder.jobs.score import check_judge, open_set
 from refladder.loaders.input_rows import Mapped, items
 from refladder.records import names_of
 from refladder.report.log import Log
 from refladder.scoring.columns import Columns
+from refladder.scoring.judge_check import missing_line, prove
 from refladder.scoring.judgment_file import JudgmentLog
+from refladder.scoring.modes import mode_of
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import LEAST_MASS, Scoring, chosen
@@ -50,8 +52,8 @@ class Scorer:
         yes_no: ask three yes/no questions for each comparison.
         prompts: folder of templates that replace the shipped ones.
         anchors: with a shared set, the number of its anchors that score; None for those that it names.
-        any_judge: score also with a judge that did not distinguish the best rung from the worst when it scored a
-            table; the scorer itself makes no such check.
+        any_judge: score also with a judge that does not distinguish the best rung from the worst. It is checked before
+            the first score, as for a table; the result is remembered for a judge by name.
         text_of: what of a text is judged: its `answer`, which is what follows the marked thoughts that it begins with, or
             the `whole`.
         store: response store, a file that keeps every answer for reuse; None for the default of the command line (a
@@ -88,10 +90,15 @@ class Scorer:
         asked = chosen(Scoring, locals())
         opened = open_set(asked)
         self._session = Session(store, events=Log())
-        self._scorer = LadderScorer(self._session.open(judge, judge_options), opened, asked)
-        words = {name.replace("_", "-"): name for name in Scorer.__init__.__annotations__}
-        with in_call(words):
-            report_check(self._scorer, self._session.checks_of(judge), Log())
+        backend = self._session.open(judge, judge_options, writes=mode_of(answers).writes)
+        self._scorer = LadderScorer(backend, opened, asked)
+        self._words = {name.replace("_", "-"): name for name in Scorer.__init__.__annotations__}
+        self._checks = self._session.checks_of(judge)
+        with in_call(self._words):
+            checks = prove(self._scorer, self._checks, ask=False)
+        self._is_checked = not missing_line(self._scorer, checks)
+        if self._is_checked:
+            Log().checked(checks)
         self._text_of = asked.text_of
         self._columns = Columns(self._scorer.run, self._scorer.scale)
 
@@ -156,6 +163,8 @@ class Scorer:
         Raises:
             UsageError: the texts are one string or not text, no context is given, or a list has another length.
             UnknownNameError: no such dimension.
+            JudgeRefusedError: the judge does not distinguish the best rung from the worst, or gives no answer that can be
+                read.
             BackendError: the judge failed as a whole.
         """
         if dimension is not None:
@@ -181,10 +190,18 @@ class Scorer:
                 "thoughts are in front of texts: what follows them is judged; text_of='whole' judges the whole texts",
                 once=True,
             )
+        if not self._is_checked and any(texts):
+            with in_call(self._words):
+                check_judge(self._scorer, self._checks, self._session, Log())
+            self._is_checked = True
         with JudgmentLog(None, self._scorer.run) as log:
             scored = self._scorer.score(read, log)
         every = itertools.chain.from_iterable(scored)
         return [score for score in every if dimension in (None, score.dimension)]
+
+    def check_readable(self) -> None:
+        """Raise JudgeRefusedError if texts were judged, and no answer could be read so far."""
+        self._scorer.check_readable()
 
     @checked
     def overall(self, scores: Sequence[Score]) -> list[float | None]:

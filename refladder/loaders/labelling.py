@@ -20,6 +20,7 @@ from refladder.files.tables import Row, Rows, meant_number, number_in, parse_num
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import numbers_of, without_number
 from refladder.loaders.input_rows import Mapped
+from refladder.loaders.score_sample import ScoreSample
 from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
 from refladder.records import digest_of, without_none
 from refladder.signatures import same_scale
@@ -230,7 +231,8 @@ class Pool:
 
     `firsts` are the positions of the first rows with the same text: copies of it, which one label serves. `marked` holds
     the labelled rows, `contexts` a number for the context of each, and `sample` the texts of a random sample of all rows.
-    `lowest` is the least score of the rows from which labels were drawn, None for all rows.
+    `one_each` has one score of each context. `lowest` is the least score of the rows from which labels were drawn,
+    None for all rows.
     """
 
     scores: FloatArray
@@ -243,6 +245,7 @@ class Pool:
     signature: str | None
     lowest: float | None
     unscored: int
+    one_each: ScoreSample
     sample: list[Texts]
     notes: list[str]
 
@@ -376,6 +379,7 @@ class _Reader:
         self.given: dict[tuple[str, ...], list[float | str]] = {}
         self.joined: Counter[tuple[str, ...]] = Counter()
         self.sample: list[tuple[str, Texts]] = []
+        self.one_each = ScoreSample()
         self.copies: Counter[str] = Counter()
         self.signature: str | None = None
         self.first: str | None = None
@@ -388,7 +392,7 @@ class _Reader:
         self._check_scale = OneScale(
             [table.by],
             across_judges=table.across_judges,
-            otherwise="calibrate each signature separately",
+            otherwise="use each signature separately",
         )
         self._labelled: tuple[object, str] | None = None
 
@@ -489,6 +493,7 @@ class _Reader:
         if type(text) is str and not filled_cells(row, *_NAMES):
             first = self.first_of.setdefault(hash((*contexts[:1], text)), position)
         self.firsts.append(first)
+        self.one_each.add(contexts, score)
         self.scores.append(score)
         self.row_numbers.append(number)
         return True
@@ -624,6 +629,7 @@ class _Reader:
             signature=self.signature,
             lowest=self.lowest,
             unscored=self.unscored,
+            one_each=self.one_each,
             sample=[texts for _, texts in self.sample],
             notes=[*self.notes, *self._check_scale.notes],
         )

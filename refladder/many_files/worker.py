@@ -36,6 +36,7 @@ from refladder.files.scored_folders import ScoredFile, counts_name, judgments_na
 from refladder.jobs.score import check_judge, open_set, prepare, score_rows, set_named
 from refladder.parsing import adapter
 from refladder.records import names_of
+from refladder.scoring.modes import mode_of
 from refladder.scoring.score_report import ScoreReport  # noqa: TC001  pydantic reads the annotation
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session, checks_folder
@@ -372,7 +373,8 @@ class Worker:
 
     @property
     def _judge(self) -> Backend:
-        return self._session.open(self._task.judge, self._task.judge_options)
+        writes = mode_of(self._task.answers).writes
+        return self._session.open(self._task.judge, self._task.judge_options, writes=writes)
 
     def _scorer(self) -> LadderScorer:
         asked = self._asked

@@ -260,6 +260,8 @@ def _legend(rows: Sequence[Agreement]) -> tuple[tuple[str, str], ...]:
         lines.append((INTERVALS, f"{first.confidence * 100:g} % interval"))
     if within and all(row.contexts == 0 for row in rows):
         reason = "no context has two outputs with different ratings and different scores"
+        if first.statistic == PARTIAL:
+            reason = "no context has three outputs whose ratings and scores differ in other ways than their length"
         lines.append((DASH, f"no value: {reason}"))
     elif any(row.value is None for row in rows):
         lines.append((DASH, "no value"))

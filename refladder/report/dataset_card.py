@@ -201,8 +201,8 @@ def length_line(counts: Mapping[str, tuple[int, int]]) -> str:
     """Say on how many ladders of each dimension a rule of length alone is right, of how many."""
     shown = ", ".join(f"{name} {right:,} of {of:,}" for name, (right, of) in counts.items())
     return (
-        f"A rule of length alone (characters) tells the best rung from the worst on: {shown}. Where it is right on nearly "
-        "all, the judge check does not show that a judge reads more than length."
+        f"A rule of length alone (characters) distinguishes the best rung from the worst on: {shown}. Where it is right on "
+        "nearly all, the judge check does not show that a judge reads more than length."
     )
 
 

@@ -36,8 +36,8 @@ class Shown:
         """Return the tables that the command prints."""
         return ()
 
-    def __str__(self) -> str:
-        """Return the lines and tables as text, cut where they are long."""
+    def text(self) -> str:
+        """Return the lines and tables as text."""
         from rich.console import Console
 
         from refladder.report.terminal import terminal_tables
@@ -47,7 +47,11 @@ class Shown:
         for part in terminal_tables(self.tables(), WIDTH):
             console.print(part)
         lines = [*self.lines(), *stream.getvalue().splitlines()]
-        text = printable("\n".join(line.rstrip() for line in lines).strip())
+        return printable("\n".join(line.rstrip() for line in lines).strip())
+
+    def __str__(self) -> str:
+        """Return the lines and tables as text, cut where they are long."""
+        text = self.text()
         if len(text) <= LONGEST:
             return text
         return f"{text[:LONGEST].rpartition(chr(10))[0]}\n(cut: the whole result is longer)"

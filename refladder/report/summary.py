@@ -189,8 +189,20 @@ def cost_words(costs: SpentCosts | PlannedCosts) -> str:
             tokens += f" ({costs.run_tokens:,} through the model)"
         parts.append(tokens)
         bound = "at most " if costs.requests is None or planned is not None else ""
+        answers = f"{bound}{plural(costs.answer_tokens or 0, 'answer token')}"
+        if planned is not None and planned.expected_answer_tokens < (costs.answer_tokens or 0):
+            expected = plural(planned.expected_answer_tokens, "answer token")
+            answers = f"about {expected} ({bound}{costs.answer_tokens:,})"
+            about = "about "
         if costs.answer_tokens:
-            parts.append(f"{bound}{plural(costs.answer_tokens, 'answer token')}")
+            parts.append(answers)
     if costs.usd is not None:
-        parts.append(f"{about}{costs.usd:.4f} USD")
+        expected_usd = costs.usd if planned is None else planned.expected_usd or 0.0
+        parts.append(money_words(expected_usd, costs.usd, about=bool(about)))
     return name + ", ".join(parts)
+
+
+def money_words(expected: float, most: float, *, about: bool, exact: bool = True) -> str:
+    """Write a price, and what it can be at most; `exact` if the number of calls is."""
+    words = f"{'about ' if about else ''}{'' if exact else 'at most '}{expected:.4f} USD"
+    return f"{words}, at most {most:.4f} USD" if round(most, 4) > round(expected, 4) else words

@@ -211,13 +211,13 @@ def signature_of(run: Run, scale: Scale) -> str:
     """Return everything that determines a score, in one line: what was asked of whom, and how answers count."""
     asked = mode_of(run.mode).signature(run, scale)
     digests = [f"{column_stem(each.name)}@{_criterion_digest(each)}" for each in run.dimensions]
-    parts = [f"ladders:{run.ladders}", f"criteria:{','.join(digests)}"]
+    parts = [f"ladders:{run.ladders}", run.recipe.signature, f"criteria:{','.join(digests)}"]
     weights = weights_for(run.dimensions, scale.weights).tolist()
     if len({*weights}) > 1:
         named = zip(run.dimensions, weights, strict=True)
         listed = ",".join(f"{column_stem(each.name)}={weight:.12g}" for each, weight in named)
         parts.append(f"weights:{listed}")
-    return "|".join([*parts, run.recipe.signature, asked])
+    return "|".join([*parts, asked])
 
 
 def _criterion_digest(dimension: Dimension) -> str:

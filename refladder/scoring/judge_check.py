@@ -16,10 +16,11 @@ from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import JudgeRefusedError, option, plural
 from refladder.files.jsonl import read_record, write_record
 from refladder.records import SCHEMAS, JudgeCheck, by_name, digest_of
-from refladder.scoring.asker import Asker
+from refladder.scoring.asker import Asker, trusted
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import drawn_ladders
+from refladder.scoring.unread import unread_error
 from refladder.statistics.certificate import sign_test
 from refladder.statistics.rate import wilson
 from refladder.statistics.surface import length_rise, right_by_length
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.files.ladder_sets import LadderSet
-    from refladder.records import Dimension, Progress, Run
+    from refladder.records import Dimension, Judgment, Progress, Run
     from refladder.scoring.modes import Mode
     from refladder.scoring.modes.mode import Group
     from refladder.scoring.scorer import LadderScorer
@@ -68,7 +69,7 @@ def prove(
     for dimension in scorer.dimensions:
         name = dimension.name
         groups = drawn_questions(scorer.ladders, dimension, mode, scorer.dimensions)
-        path = _file(folder, run, groups)
+        path = _file(folder, run, groups, scorer.scale.least_mass)
         if path and path.exists():
             # A check of an earlier version was stored without this count.
             by_length = _by_length(scorer.ladders, dimension)
@@ -78,15 +79,17 @@ def prove(
             new[name] = groups
         drawn[name], files[name] = groups, path
     if ask and new:
-        if progress is not None:
-            groups = list(itertools.chain(*new.values()))
-            prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
-            progress(0, prompts, "judge check before the first row", 1)
-        asker = Asker(scorer.judge, template, JudgmentIndex(None, run), rungs_anew=True)
+        groups = list(itertools.chain(*new.values()))
+        prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
+        (progress or _silent)(0, prompts, "judge check before the first row", 1)
+        index = JudgmentIndex(None, run)
+        asker = Asker(scorer.judge, template, index, scorer.scale.least_mass, rungs_anew=True)
         for check in judge_checks(scorer.ladders, asker, new):
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.read:
                 write_record(path, check)
+        if not any(check.read for check in known.values()):
+            _refuse_unread(scorer, trusted(list(index.judgments.values()), asker.least_mass))
     checks = [known[name] for name in drawn if name in known]
     take_checks(scorer, checks)
     refused = _judged(checks)[0]
@@ -103,6 +106,17 @@ def take_checks(scorer: LadderScorer, checks: Sequence[JudgeCheck]) -> None:
     """Let the scores of a scorer say what the checks of its judge show."""
     scorer.notes = check_notes(checks)
     scorer.refused = refused_on(checks)
+
+
+def _silent(*_: object) -> None:
+    """Show no progress."""
+
+
+def _refuse_unread(scorer: LadderScorer, judged: Sequence[Judgment]) -> None:
+    """Raise JudgeRefusedError where no answer could be read; that any judge may score does not change it."""
+    # Answers in files are all there, and can be corrected.
+    if judged and not scorer.judge.wants_all and not isinstance(scorer.judge, DryRunBackend):
+        raise unread_error(scorer.judge.fingerprint, "the judge check", judged)
 
 
 def _remedy(fingerprint: str, stored: Sequence[Path | None]) -> str:
@@ -138,13 +152,13 @@ def judge_checks(
 ) -> list[JudgeCheck]:
     """Ask the `drawn_questions`, None for all, and return the check of each dimension; a dry run counts them and has none.
 
-    An answer of low label mass counts too: it says which rung the judge prefers, and rows have their own warning.
+    What counts as read is what counts in rows.
     """
     mode = mode_of(asker.log.run.mode)
     if drawn is None:
         drawn = {each.name: drawn_questions(ladders, each, mode) for each in ladders.dimensions}
     asked = sorted(itertools.chain(*drawn.values()), key=lambda group: group[0].context.id)
-    answered = mode.ask(replace(asker, least_mass=0), asked)
+    answered = mode.ask(asker, asked)
     judgments = {}
     for question, judgment in zip(itertools.chain(*asked), answered, strict=True):
         judgments[question.comparison] = judgment
@@ -311,7 +325,7 @@ def _refused(checks: Sequence[JudgeCheck]) -> str:
 
 
 def _beats_chance(right: float, of: int) -> bool:
-    """Return whether so many right ladders are significantly more than half; halves are rounded down."""
+    """Return whether significantly more than half of the ladders are right; halves are rounded down."""
     return sign_test(np.floor(np.array([right])), np.array([of])).item() <= ALPHA
 
 
@@ -329,7 +343,7 @@ def _counts(checks: Sequence[JudgeCheck]) -> str:
     return ", ".join(counts)
 
 
-def _file(folder: Path | None, run: Run, groups: Sequence[Group]) -> Path | None:
+def _file(folder: Path | None, run: Run, groups: Sequence[Group], least_mass: float) -> Path | None:
     """Return the file of a check, named by all that decides it: judge, template, answers and the texts of the set."""
     if folder is None:
         return None
@@ -337,6 +351,7 @@ def _file(folder: Path | None, run: Run, groups: Sequence[Group]) -> Path | None
         run.recipe.backend,
         *run.recipe.prompts,
         str(run.answers),
+        f"least-mass:{least_mass:g}",
         *(question.key for question in itertools.chain(*groups)),
     ]
     words = [SCHEMAS[JudgeCheck], *asked]

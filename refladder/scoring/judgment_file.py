@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import shutil
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -53,6 +53,8 @@ from refladder.records import (
     names_of,
     without_none,
 )
+from refladder.scoring.question import level_of
+from refladder.scoring.unread import MOST_ROWS, THE_ANSWER
 from refladder.signatures import scale_of
 
 if TYPE_CHECKING:
@@ -238,6 +240,8 @@ class JudgmentLog:
         self._waiting: deque[int] = deque()
         self._reader: IO[bytes] | None = None
         self._lock = ExitStack()
+        # Whether the file is of a run that ended because nothing could be read.
+        self._nothing_read = False
         if path is None:
             return
         refuse_pipe(path)
@@ -245,6 +249,7 @@ class JudgmentLog:
             self._lock.enter_context(locked(path))
         try:
             if self._open(path):
+                self._nothing_read = _ended_a_run(path)
                 for where, line in read_appended(_early_path(path)):
                     judgment = _judgment(run, where, line)
                     if judgment.recipe == run.recipe.digest:
@@ -357,7 +362,8 @@ class JudgmentLog:
                 if other != kept:
                     self._better[place] = other
             self._batch.append(judgment)
-            if judgment is None or (known is None and _is_read_again(judgment, free=free)):
+            again = judgment is None or _is_read_again(judgment, free=free or self._nothing_read)
+            if judgment is None or (known is None and again):
                 self._waiting.append(position)
         self._placed = self._in_file = len(stored)
         self.reused += len(questions) - len(self._waiting)
@@ -556,7 +562,21 @@ def _is_better(judgment: Judgment, before: Judgment) -> bool:
 def _is_read_again(judgment: Judgment, *, free: bool) -> bool:
     if free:
         return _share_read(judgment) < 1
-    return judgment.logprobs is None and UNPARSED in (judgment.note or "")
+    note = judgment.note or ""
+    return judgment.logprobs is None and (UNPARSED in note or THE_ANSWER in note)
+
+
+def _ended_a_run(path: Path) -> bool:
+    """Return whether a file holds the judgments after which a run ends: of many texts, and none of them read."""
+    texts = set()
+    with path.open("rb") as lines, suppress(DataError, UnicodeDecodeError):
+        for line in itertools.islice(lines, 1, None):
+            judgment = from_line(Judgment, line.decode(), str(path))
+            if level_of(judgment.subject) is None:
+                texts.add((judgment.context_id, judgment.subject))
+                if judgment.logprobs is not None:
+                    return False
+    return len(texts) >= MOST_ROWS
 
 
 def _about(judgment: Judgment, comparison: Comparison) -> Judgment:

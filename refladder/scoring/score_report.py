@@ -36,7 +36,8 @@ class ScoreReport:
     `error_squares` sum, over `placed` texts, the square of the standard error of the grade through the choice of anchors;
     `placed_by` are `anchors` or `ladders`, and `most_anchors` is the number of anchors of a set of which some do not score,
     else empty.
-    `models` are the answers of a server in this run by the model that they name.
+    `models` are the answers of a server in this run by the model that they name, and `left_out` the fields of
+    requests that it refuses.
     """
 
     rows: int = 0
@@ -66,6 +67,7 @@ class ScoreReport:
     placed_by: str = ""
     most_anchors: str = ""
     models: dict[str, int] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
     signature: str = ""
 
     @property

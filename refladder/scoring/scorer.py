@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from refladder.arrays import known_numbers
-from refladder.errors import UsageError, option
+from refladder.backends.dry_run import DryRunBackend
+from refladder.errors import UsageError, option, plural
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.records import Context, Run, RungRating, Sampling, Score
 from refladder.scoring.asker import Asker, judging_template
@@ -24,9 +25,11 @@ from refladder.scoring.columns import (
 from refladder.scoring.grades import expected_grade
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
+from refladder.scoring.modes.written import try_out
 from refladder.scoring.question import level_of
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
+from refladder.scoring.unread import MOST_ROWS, unread_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -234,6 +237,8 @@ class LadderScorer:
         self._prompts = asked.prompts
         self._yes_no = asked.yes_no
         self.template = self.template_of(self.mode)
+        checked = self.mode.of_check(ladders)
+        try_out(judge_backend, checked, self.template_of(checked), ladders, self.dimensions)
         self.run = replace(
             self.mode.run(judge_backend, self.template, sampling),
             ladders=ladders.scale,
@@ -253,6 +258,9 @@ class LadderScorer:
             else:
                 self._unasked += group
         self.run = replace(self.run, rated_rungs=sum(map(len, self._rungs)))
+        # Judgments about rows while none could be read, and the number of these rows; None once one was.
+        self._unread: list[Judgment] | None = [] if recorded is None else None
+        self._unread_rows = 0
         # What the judge check found, by dimension, for the notes of scored rows; `refused` has no grade of a rating.
         self.notes: Mapping[str, str] = {}
         self.refused: Mapping[str, str] = {}
@@ -279,17 +287,45 @@ class LadderScorer:
 
     def judged(self, items: Sequence[Item], log: JudgmentLog) -> Judged:
         """Ask the judge about a batch, except for what the log holds."""
-        groups, blocks, reasons = self._groups(items)
+        groups, blocks, reasons, ends = self._groups(items)
         rungs = self._rungs or []
         asker = self._asker(log, [*rungs, *groups])
         reused = log.reused
-        judgments = self.mode.ask(asker, [*rungs, *groups])
+        # While nothing was read, no more rows are asked than end a run.
+        if self._unread is not None and not self.judge.wants_all:
+            more = [*ends, len(groups)][min(MOST_ROWS - self._unread_rows, len(ends)) - 1]
+            parts = [rungs, groups[:more], groups[more:]]
+        else:
+            parts = [[*rungs, *groups]]
+        judgments: list[Judgment] = []
+        for part in filter(None, parts):
+            judgments += self.mode.ask(asker, part)
+            if part is not rungs:
+                self._check_readable(judgments[sum(map(len, rungs)) :], len(ends))
         self.report.reused += log.reused - reused
         of_rungs = sum(map(len, rungs))
         if self._rungs is not None:
             self._rungs = None
             self._verdicts.take_rungs(judgments[:of_rungs], self._unasked, self.refused)
         return Judged(items, groups, judgments[of_rungs:], blocks, reasons)
+
+    def _check_readable(self, judgments: Sequence[Judgment], rows: int) -> None:
+        """Take judgments about rows; raise JudgeRefusedError when the first rows of a run have none that could be read."""
+        if self._unread is None or isinstance(self.judge, DryRunBackend):
+            return
+        if any(judgment.logprobs is not None for judgment in judgments):
+            self._unread = None
+            return
+        self._unread += judgments
+        self._unread_rows += rows
+        if self._unread_rows >= MOST_ROWS:
+            self.check_readable()
+
+    def check_readable(self) -> None:
+        """Raise JudgeRefusedError if rows were asked about, and nothing could be read so far."""
+        if self._unread:
+            asked = f"the first {plural(min(self._unread_rows, MOST_ROWS), 'row')}"
+            raise unread_error(self.judge.fingerprint, asked, self._unread)
 
     def judge_rungs(self, known: Sequence[Judgment] = ()) -> list[Judgment]:
         """Ask what is asked about rungs before the first text, if that has not been done; nothing is stored.
@@ -330,8 +366,12 @@ class LadderScorer:
 
     def _groups(
         self, items: Sequence[Item]
-    ) -> tuple[list[Group], list[tuple[int, int]], dict[tuple[int, int], str]]:
-        """Return the questions about items, the item and dimension of each block, and why others have none."""
+    ) -> tuple[list[Group], list[tuple[int, int]], dict[tuple[int, int], str], list[int]]:
+        """Return the questions about items, the item and dimension of each block, and why others have none.
+
+        The last are the numbers of groups up to each item that is asked about.
+        """
+        ends: list[int] = []
         groups: list[Group] = []
         blocks: list[tuple[int, int]] = []
         reasons: dict[tuple[int, int], str] = {}
@@ -354,7 +394,9 @@ class LadderScorer:
             context = context or self._contexts.get(context_id) or item.context
             context = context or Context(id=context_id, task=self.ladders.task, text="")
             groups += self.mode.groups(output, context, asked, self.ladders, orders=self.run.orders)
-        return groups, blocks, reasons
+            if asked:
+                ends.append(len(groups))
+        return groups, blocks, reasons, ends
 
     def _is_without_ladder(self, context_id: str, dimension: Dimension) -> bool:
         """Return whether a ladder is needed that the set does not have."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-from scipy.special import betainc, betaincinv, ndtri, stdtrit
+from scipy.special import betainc, betaincinv, kolmogorov, ndtri, stdtrit
 
 from refladder.errors import UsageError, meant_share
 
@@ -515,6 +515,30 @@ def ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
     below, reached = (np.searchsorted(ordered, scores, side=side) for side in ("left", "right"))
     ranks: FloatArray = (below + reached) / (2 * len(others))
     return ranks
+
+
+def spread_distance(
+    quantiles: FloatArray, contexts: int, scores: FloatArray
+) -> tuple[float, float]:
+    """Return the distance of two distributions of scores, and the p-value of the Kolmogorov-Smirnov test.
+
+    At a quantile, the first distribution reaches its share, and below it does not exceed it. So the distance is the
+    least that the quantiles allow, and the p-value is the greatest.
+
+    Source: Smirnov 1948, Annals of Mathematical Statistics 19, for the limit that gives the p-value.
+
+    Args:
+        quantiles: shape (quantiles,), at equal steps from 0 to 1, of the first distribution.
+        contexts: number of scores that they are of.
+        scores: shape (rows,), of the second distribution.
+    """
+    ordered, shares = np.sort(scores), np.linspace(0, 1, len(quantiles))
+    below, reached = (
+        np.searchsorted(ordered, quantiles, side=side) / len(ordered) for side in ("left", "right")
+    )
+    distance = float(np.maximum(shares - reached, below - shares).max())
+    number = contexts * len(ordered) / (contexts + len(ordered))
+    return distance, float(kolmogorov(math.sqrt(number) * max(distance, 0.0)))
 
 
 def looks_random(scores: FloatArray, everywhere: FloatArray) -> bool:

@@ -107,3 +107,10 @@ def test_a_file_that_cannot_be_an_instruction_is_refused(content, problem, name,
         path.write_bytes(content)
     with pytest.raises(UsageError, match=f"system={path}: {problem}"):
         connect(name, system=str(path))
+
+
+def test_a_file_without_an_end_is_not_read_to_it():
+    with pytest.raises(
+        UsageError, match=r"^system=/dev/zero: more than 1,048,576 bytes; name a text file with"
+    ):
+        connect("openai:toy", base_url="http://127.0.0.1:9/v1", system="/dev/zero")

@@ -128,8 +128,12 @@ def test_a_note_is_the_same_in_every_file_and_has_the_words_of_a_call_in_its_log
     command, tmp_path, caplog
 ):
     """A file does not say whether a command or a call has written it."""
-    answer = dict(zip(("win", "loss", "tie"), map(math.log, (0.004, 1e-5, 1e-5)), strict=True))
-    judge = f"scripted:{write_lines(tmp_path / 'rules.jsonl', [{'answer': answer}])}"
+    low, sure = (
+        dict(zip(("win", "loss", "tie"), map(math.log, shares), strict=True))
+        for shares in ((0.004, 1e-5, 1e-5), (0.9, 0.05, 0.05))
+    )
+    rules = [{"contains": {"target": ROWS[0]["output"]}, "answer": low}, {"answer": sure}]
+    judge = f"scripted:{write_lines(tmp_path / 'rules.jsonl', rules)}"
     source = write_lines(tmp_path / "rows.jsonl", ROWS)
     note = "5 of 5 judgments unparsed: label mass 0.004 is below 0.05 (--least-mass)"
     asked = f"--ladders {STORY} --dimension coherence --judge {judge} --any-judge"

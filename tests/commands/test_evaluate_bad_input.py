@@ -48,6 +48,22 @@ def test_fewer_than_two_systems(own, method):
     ) in done.err
 
 
+def test_ratings_in_the_order_of_lengths_leave_nothing_to_a_partial_correlation(own):
+    texts = [
+        "It rained.",
+        "It rained a lot today.",
+        "It rained a lot today, and it stopped late at night.",
+    ]
+    rows = [
+        ("Rain fell.", name, text, rating)
+        for name, text, rating in zip("abc", texts, (1, 2, 3), strict=True)
+    ]
+    told = " ".join(own(rows).out.split())
+    assert "partial Spearman given length" in told
+    reason = "no context has three outputs whose ratings and scores differ in other ways than their length"
+    assert f"— no value: {reason} " in told
+
+
 def test_contexts_of_one_output_show_the_pooled_level(own):
     done = own(ONE_SYSTEM)
     assert done.code == 0

@@ -191,6 +191,12 @@ SAID = [
         f"{STORY} --judge ollama:llama3",
         "a server is openai:llama3 with --base-url URL, such as http://127.0.0.1:11434/v1",
     ),
+    (
+        f"{STORY} --judge http://127.0.0.1:8000/v1",
+        "'http://127.0.0.1:8000/v1' is an address, and a judge is a model: name it as openai:MODEL, with --base-url http:",
+    ),
+    (f"{STORY} --budget 5USD", "'--budget': '5USD' is not a valid float range; give 5."),
+    (f"{STORY} --budget $0.5", "'--budget': '$0.5' is not a valid float range; give 0.5."),
     (f"{STORY} --judge azure:gpt-4o", "a server is openai:gpt-4o with --base-url URL\n"),
     (
         f"{STORY} --column reply=output",

@@ -156,7 +156,7 @@ def test_rounded_probabilities_are_those_of_their_sum():
     def thirds(questions):
         return [{"win": 0.333, "loss": 0.333, "tie": 0.333} for _ in questions]
 
-    scorer = refladder.Scorer(judge=thirds, **ONE)
+    scorer = refladder.Scorer(judge=thirds, any_judge=True, **ONE)
     (score,) = scorer.score(TEXTS[:1], context_id="story-01")
     assert (score.value, score.mass) == (pytest.approx(0), 1)
 

@@ -141,6 +141,8 @@ def test_a_dry_run_tells_what_is_then_sent_and_asks_nothing(score, spent, tmp_pa
     nothing = {
         **dict.fromkeys(("calls", "characters", "least_calls", "free", "too_long"), 0),
         **dict.fromkeys(("requests", "prompt_tokens", "run_tokens", "answer_tokens", "usd", "seconds")),
+        "expected_answer_tokens": 0,
+        "expected_usd": None,
         "tokens_from_characters": False,
     }  # fmt: skip
     assert json.loads(score("--dry-run --json").out) == {
@@ -238,7 +240,7 @@ def test_an_output_that_comes_twice_is_asked_twice_unless_answers_are_stored(
     calls, reused = (ALL, EACH) if store else (ALL + EACH, 0)
     planned = score(f"--dry-run {options}").out
     assert planned.startswith(f"dry run, words:m: {calls} calls, ")
-    repeated = f", {reused} more to questions that the run asks twice" if reused else ""
+    repeated = f"; {reused} repeated questions cost nothing" if reused else ""
     assert f"; 0 answers from the response store{repeated}\n" in planned
     assert SENT == []
     (row,) = spent(options)
@@ -486,14 +488,17 @@ def test_a_budget_for_a_server_that_tells_its_tokens_afterwards(score, words, mo
 
     monkeypatch.delattr(Words, "count_tokens")
     monkeypatch.setattr(words, "words", Server)
-    done = score("--prices prices.toml --budget 0.45")
-    assert done.code == 1
-    assert (
-        "words:m: the number of tokens, and so the price, is not known before the run; the run stops when the"
-        in done.err
+    refused = score("--prices prices.toml --budget 0.45")
+    assert re.search(
+        r"this run costs about \d+\.\d{4} USD, and the budget is 0.45 USD", refused.err
     )
-    assert "does not cover the next prompt (0.5000 USD spent by this run" in done.err
-    assert len(SENT) == 5  # 0.1 USD each
+    assert (refused.code, SENT) == (2, [])
+    # The estimate was too high: the run goes on until the server reports what it has spent.
+    monkeypatch.setattr("refladder.backends.dry_run.CHARACTERS", 1e6)
+    done = score("--prices prices.toml --budget 0.85")
+    assert done.code == 1
+    assert "does not cover the next prompt (0.9000 USD spent by this run" in done.err
+    assert len(SENT) == 9  # 0.1 USD each
 
 
 @pytest.mark.usefixtures("prices")
@@ -562,7 +567,7 @@ def test_a_dry_run_announces_the_requests_that_are_then_sent(
         assert said["requests"] == after["requests"] == len(server.asked)
     # TEXT_ONLY returns one answer for a request, so each prompt is sent three times.
     sent = said["characters"] * (3 if quirks is TEXT_ONLY else 1)
-    assert said["prompt_tokens"] == math.ceil(sent / 4)
+    assert said["prompt_tokens"] == math.ceil(sent / 3.7)
     assert said["tokens_from_characters"]
     # USD for a million tokens: 2 for those of prompts, 8 for those of answers.
     assert said["usd"] == pytest.approx(
@@ -574,7 +579,7 @@ def test_a_dry_run_announces_the_requests_that_are_then_sent(
         in words
     )
     assert (
-        "\n  the tokenizer is not known: 4 characters count as a token, as in Latin script; other scripts take more\n"
+        "\n  the tokenizer is not known: 3.7 characters count as a token, as in Latin script; other scripts take more\n"
         in words
     )
 

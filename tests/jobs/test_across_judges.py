@@ -49,7 +49,7 @@ def answered(folder, seed, leniency):
 @pytest.fixture
 def job(command, tmp_path, write_jsonl, monkeypatch):
     """Score a system in a job of its own: a home, a folder of answers, noise of its own."""
-    jobs = []
+    jobs, told = [], {}
 
     def run(system, *, model="judge", leniency=1.0, options=""):
         number = len(jobs)
@@ -74,12 +74,14 @@ def job(command, tmp_path, write_jsonl, monkeypatch):
         for wave in range(4):
             done = command(line)
             if done.code == 0:
+                told[out] = done.err
                 return out
             assert done.code == 4, done.err
             lines = answered(folder / "answers", number, leniency)
             put(folder / "answers", lines, f"answers-{wave}.jsonl")
         raise AssertionError(done.err)
 
+    run.told = told
     return run
 
 
@@ -212,3 +214,8 @@ def test_the_summary_says_how_uncertain_places_are(job):
     ]
     # Noise of .15 in each of 15 ratings, and of 60: less with more anchors.
     assert 0.3 > errors[0] > errors[1] > 0
+    line = f"helpfulness: grades are uncertain by {errors[0]:.2f} through the choice of 3 anchors; --anchors 12 lowers this."
+    assert f"{line} Tables on the same anchors share this error" in job.told[few]
+    assert (
+        f"by {errors[1]:.2f} through the choice of 12 anchors. Tables on the same" in job.told[many]
+    )

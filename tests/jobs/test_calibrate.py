@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from json_lines import read_lines
 from labelled_rows import SIGNATURE, scored, split
@@ -627,3 +628,34 @@ def test_files_that_are_no_threshold_are_refused_and_kept(fails, looks, write_js
         assert message in text
         assert counts in text
         assert path.read_text() == content
+
+
+def test_a_table_with_other_scores_is_said_to_be_one(command, files, write_jsonl, tmp_path, caplog):
+    """Rows of an older table choose a threshold; the next table has lower scores."""
+    out = tmp_path / "threshold.json"
+    command(f"calibrate {files()} {PROMISE} --out {out}")
+    kept = json.loads(out.read_text())["scores"]
+    # 400 rows of 200 contexts; one score of each is between the ends of all.
+    assert (len(kept["quantiles"]), kept["contexts"]) == (21, 200)
+    older = read_lines(tmp_path / "scored.jsonl")
+    scores = [row["clarity_score"] for row in older]
+    assert min(scores) <= kept["quantiles"][0] < kept["quantiles"][20] <= max(scores)
+    said = (
+        "the scores here differ from those of the table that the threshold was made for (distance"
+    )
+    lower = [{**row, "clarity_score": row["clarity_score"] - 0.7} for row in older]
+    # A context of many rows counts once.
+    longer = older + [{**older[0], "output_id": f"again{number}"} for number in range(2000)]
+    for rows, differ in ((older, False), (lower, True), (longer, False), (older[::-1], False)):
+        table = write_jsonl(rows, "next.jsonl")
+        assert (said in command(f"filter {table} --threshold {out}").err) == differ
+        caplog.clear()
+        refladder.filter(pd.DataFrame(rows), threshold=out)
+        assert any(said in message for message in caplog.messages) == differ
+    words = files([{**row, "clarity_score": row["clarity_score"] - 0.7} for row in scored()])
+    assert said in command(f"calibrate {words} {GOOD} --rate {out}").err
+    # A file without it says nothing.
+    record = json.loads(out.read_text())
+    del record["scores"]
+    out.write_text(json.dumps(record))
+    assert said not in command(f"filter {write_jsonl(lower, 'next.jsonl')} --threshold {out}").err

@@ -7,6 +7,7 @@ import io
 import itertools
 import json
 import re
+import sys
 from dataclasses import FrozenInstanceError, replace
 
 import numpy as np
@@ -80,6 +81,33 @@ def test_tables_for_people(command, form, mark):
     if form != "latex":  # which alone marks the best value and its equals
         assert "bold" not in done.out
         assert "underlined" not in done.out
+
+
+def test_a_result_gives_the_tables_of_the_command_its_latex_and_a_frame(command, monkeypatch):
+    one = "evaluate demo/story --methods direct-5,g-eval-5 --level within_context --statistic spearman"
+    several = "evaluate demo/story demo/dialogue --level within_context --statistic spearman"
+    monkeypatch.setenv("COLUMNS", "100")
+    levels = {"levels": ("within_context",), "statistics": ("spearman",)}
+    protocol = refladder.Protocol(**levels, against_best=True)
+    plain = refladder.Protocol(**levels)
+    for line, data, methods in (
+        (one, "demo/story", "direct-5,g-eval-5"),
+        (several, ["demo/story", "demo/dialogue"], None),
+    ):
+        text = refladder.evaluate(data, methods=methods, protocol=plain).table()
+        printed = "\n".join(map(str.rstrip, command(line).out.splitlines()))
+        assert printed.startswith(text)
+        found = refladder.evaluate(data, methods=methods, protocol=protocol)
+        for intervals in ("full", "none"):
+            printed = command(f"{line} --format latex --intervals {intervals}").out
+            assert printed.startswith(found.to_latex(intervals).rstrip())
+        assert found.to_frame().to_dict("records")[0]["method"] == found.records()[0]["method"]
+        assert len(found.to_frame()) == len(found.records())
+    with pytest.raises(UnknownNameError, match="unknown intervals 'large'"):
+        found.to_latex("large")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(UsageError, match="a frame needs the package pandas; pip install pandas"):
+        found.to_frame()
 
 
 def test_latex_marks_the_best_values_and_those_not_shown_to_differ(command):

@@ -172,3 +172,22 @@ def test_the_words_say_whose_rows_have_no_score(command, write_jsonl):
         # Only five contexts are scored by both.
         told = command(f"compare {path} --systems {order} --fail-if-worse new --unscored worst").err
         assert f"rows without a score: 0 of new and 7 of old; {SEE}\n" in told
+
+
+@pytest.mark.parametrize(
+    ("lost", "more", "worse"),
+    [
+        # P(X >= 20) of 30 at 1/2 is .0494, and P(X >= 30) of 48 .0557 (scipy).
+        (20, 10, True),
+        (30, 18, False),
+    ],
+)
+def test_scores_are_lacking_with_an_error_of_five_percent(lost, more, worse):
+    rows = []
+    for context in range(100):
+        for system, least, end in (("new", 0, lost), ("old", lost, lost + more)):
+            score = None if least <= context < end else (9.0 if system == "new" else 1.0)
+            rows.append({"context_id": f"c{context}", "system": system, "quality_score": score})
+    gate = refladder.compare(rows, fail_if_worse="new")["gate"]
+    assert ("lacks a score in significantly more contexts" in str(gate["reason"])) == worse
+    assert gate["worse"] == worse

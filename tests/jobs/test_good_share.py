@@ -11,6 +11,7 @@ from labelled_rows import scored, split
 from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
+import refladder
 from refladder.jobs.good_share import powered_share, share_of_good
 from refladder.statistics.rate import LEAST_UNITS, cross_fitted, wilson
 
@@ -255,3 +256,30 @@ def test_a_threshold_file_that_knows_only_ids_is_said_to(promised, rated):
     assert told["reused"] == 300
     note = "the threshold file knows the labels that chose it by their ids alone, so the same rows under other ids would "
     assert told["notes"][1:] == [f"{note}be used again; calibrate again on a table with texts"]
+
+
+@pytest.mark.parametrize(("contexts", "rows", "interval"), [(8, 2, True), (7, 2, False)])
+def test_intervals_need_eight_contexts(contexts, rows, interval):
+    units = np.repeat(np.arange(contexts), rows)
+    assert (share_of_good(np.arange(len(units)) % 3 > 0, units).low is not None) == interval
+
+
+@pytest.mark.parametrize(("most", "interval"), [(56, True), (57, False)])
+def test_intervals_need_contexts_that_are_not_too_unequal(most, interval):
+    """20 contexts with 10 labels and one with more: (200 + k)^2 / (2000 + k^2) of 21 is .608 at 56, and .599 at 57."""
+    units = np.repeat(np.arange(21), [*[10] * 20, most])
+    assert (share_of_good(np.arange(len(units)) % 3 > 0, units).low is not None) == interval
+
+
+@pytest.mark.parametrize(("labels", "powered"), [(100, True), (99, False)])
+def test_the_interval_with_scores_needs_100_labels(write_jsonl, labels, powered):
+    random = np.random.default_rng(0)
+    rows = [
+        {"context_id": f"c{number}", "output": f"text {number}", "clarity_score": float(random.normal()),
+         "rating": int(random.integers(1, 6)) if number < labels else None}
+        for number in range(200)
+    ]  # fmt: skip
+    found = refladder.calibrate(
+        write_jsonl(rows), label="rating", good=">=4", by="clarity_score", precision=0.5
+    )
+    assert (found.powered is not None) == powered

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -206,7 +207,7 @@ def test_every_score_and_grade_of_both_tables_is_in_one_file(judged, command, fa
     record = json.loads(out.read_text())
     rows, others = read_lines(first), read_lines(second)
     names = [name for name in rows[0] if name.endswith(("_score", "_grade"))]
-    assert len(names) == 6  # two of each dimension, and two overall
+    assert len(names) == 6  # two of each dimension, and two of both together
     assert [each["column"] for each in record["columns"]] == names
     assert (record["from_signature"], record["to_signature"]) == (
         rows[0]["signature"], others[0]["signature"],
@@ -242,6 +243,11 @@ def test_every_score_and_grade_of_both_tables_is_in_one_file(judged, command, fa
     )
     same = f"{first} and {first} have the same signature, so their scores are on one scale already"
     assert same in fails(2, f"link --from {first} --to {first} --out {out}")
+    older = tmp_path / "older.json"
+    older.write_text(re.sub(r"\|criteria:[^|]*", "", out.read_text()))
+    text = fails(2, f"filter {first} --min coherence_score=0 --link {older}")
+    assert "an earlier version of refladder made the link " in text
+    assert "its signatures name no criteria; make it again with `refladder link`" in text
 
 
 def test_frames_get_the_columns_of_a_link_and_say_their_own_names(judged):

@@ -7,11 +7,12 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import binom, ks_2samp
 
 import refladder
 from refladder.jobs import promise as promises
-from refladder.jobs.promise import KINDS, Promise, Terms, promise_of
+from refladder.jobs.promise import KINDS, Promise, Terms, other_scores, promise_of
+from refladder.loaders.score_sample import ScoreSample
 from refladder.options import OPTIONS
 from refladder.records import Threshold
 from refladder.statistics.threshold import Candidates
@@ -90,3 +91,61 @@ def test_a_further_kind_leaves_the_looks_of_the_others_as_they_are(monkeypatch):
     monkeypatch.setattr(promises, "KINDS", {**KINDS, "dropped": DROPPED})
     assert {kind: Promise(kind=kind, share=0.9).look_values for kind in KINDS} == before
     assert Promise(kind="dropped", share=0.9).look_values == [None, None, 0.9]
+
+
+SAID = "the scores here differ from those of the table that the threshold was made for (distance"
+
+
+def spread_of(scores):
+    sample = ScoreSample()
+    for score in scores:
+        sample.add([], float(score))
+    return sample.spread()
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1, 0.2, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("digits", [6, 0])
+def test_the_test_says_at_most_what_that_of_scipy_does_on_all_scores(shift, digits):
+    rng = np.random.default_rng(0)
+    old, new = (
+        np.round(rng.normal(size=400), digits),
+        np.round(rng.normal(size=300) + shift, digits),
+    )
+    said = other_scores(new, spread_of(old))
+    # Steps of .05 hide at most this much of the distance.
+    if ks_2samp(old, new).pvalue >= 0.01:
+        assert said == ""
+    elif ks_2samp(old, new).statistic - 0.05 > 1.63 * np.sqrt(700 / 120_000):  # of 1 %, in tables
+        assert said.startswith(SAID)
+
+
+def test_the_words_and_the_boundary_of_one_percent():
+    old = spread_of(np.arange(20) / 20)
+    # 20 scores are at 0, .05, ...; of 20 others, all are above: the distance is 1, p = 2 exp(-2 * 10).
+    assert other_scores(np.arange(20) + 1.0, old) == (
+        f"{SAID} 1.00, Kolmogorov-Smirnov test on one row a context, p 4.1e-09), so its promise may not hold: label rows "
+        "of this table and calibrate again"
+    )
+    # With n = m = 20, p = .01 is at 1.628 * sqrt(2 / 20) = .515: k of the 20 are moved above all.
+    for moved, told in ((10, False), (11, True)):
+        scores = np.where(np.arange(20) < moved, 9.0, np.arange(20) / 20)
+        assert bool(other_scores(scores, old)) == told
+    assert spread_of([]) is None
+    assert other_scores(np.ones(1), None) == other_scores(np.zeros(0), old) == ""
+
+
+@pytest.mark.parametrize(
+    ("strict", "share", "few"),
+    [
+        # With several rows, no label of fewer than 5 contexts could make a promise.
+        (False, 0.5, 4),
+        # The test of the walk has .09 * .9 = .081; five standard errors of 4,000 draws are .0225: .9^n = .1035 at most.
+        (True, 0.81, 10),  # .1216 and .0985
+        (True, 0.797, 9),  # .1297 and .1034
+        (True, 0.7971, 10),  # .10356 and .0825
+    ],
+)
+def test_labels_that_could_make_a_promise_at_either_side(strict, share, few):
+    promise = Promise(kind="precision", share=share, strict=strict)
+    for units, could in ((few, False), (few + 1, True)):
+        assert promise.could_pass(np.repeat(np.arange(units), 12)) == could

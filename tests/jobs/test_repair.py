@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from doubles import Double
@@ -13,6 +14,7 @@ from refladder.errors import UsageError
 from refladder.events import Silent
 from refladder.files.ladder_sets import CERTIFICATE, load_ladders
 from refladder.jobs import build
+from refladder.jobs.repair import _levels_to_drop
 from refladder.records import Completion, Context, Dimension
 from refladder.session import Session
 from refladder.settings import BuildSpec
@@ -193,3 +195,15 @@ def test_too_few_contexts_are_untested(command, write_jsonl, tmp_path):
         in done.err
     )
     assert command(f"certify {tmp_path}/set").code == 0
+
+
+@pytest.mark.parametrize(("rungs", "dropped"), [(3, []), (4, [2, 3])])
+def test_two_rungs_are_left_or_none_is_dropped(rungs, dropped):
+    levels = [
+        SimpleNamespace(level=level, verdict="drop" if level in {2, 3} else "pass")
+        for level in range(1, 5)
+    ]
+    of_set = SimpleNamespace(
+        counts=SimpleNamespace(rungs=rungs), dimensions=[SimpleNamespace(levels=levels)]
+    )
+    assert _levels_to_drop(of_set) == dropped

@@ -8,6 +8,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from doubles import Double, items_of
 from json_lines import read_lines
@@ -38,6 +39,7 @@ from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session
 from refladder.settings import BuildSpec, ScoreSpec, Scoring, Tables
+from refladder.statistics import certificate as trust
 from refladder.synth import name_subjects
 
 WORTH = Dimension(name="worth", description="What a text is worth.")
@@ -571,3 +573,27 @@ def test_six_anchors_that_could_not_be_compared_with_each_other_are_refused():
     sharing = certificate.sharing
     assert (sharing.share, sharing.of, sharing.verdict) == (None, 0, "refuse")
     assert certificate.verdict == "refuse"
+
+
+def test_the_limits_of_sharing_at_either_side(monkeypatch):
+    """5 anchors with 5 steps are too few for a test, and 6 have one; the limits are .8 of all, and an end of .7."""
+
+    def verdict_of(anchors, share=0.0, high=1.0):
+        texts = {
+            name: tuple(str(10 * level + place) for level in range(6))
+            for place, name in enumerate("abcdef"[:anchors])
+        }
+        opened = shared(texts)
+        rises = np.full((anchors, anchors), 10 * share)
+        np.fill_diagonal(rises, 0)
+        monkeypatch.setattr(trust, "across_anchors", lambda *_: (rises, rises))
+        monkeypatch.setattr(
+            "refladder.jobs.certify.share_intervals", lambda *_: np.array([0.0, high])
+        )
+        certificate = certify(opened, open_asker(opened, Numbers()))
+        assert (certificate.tests is None) == (anchors < 6)
+        return certificate.sharing.verdict
+
+    # 10 pairs of anchors with 10 comparisons each
+    assert [verdict_of(5, share) for share in (0.8, 0.79)] == ["pass", "refuse"]
+    assert [verdict_of(6, 0.5, high) for high in (0.7, 0.6999)] == ["pass", "refuse"]

@@ -18,6 +18,7 @@ import refladder
 from refladder.backends import BACKENDS
 from refladder.backends.builtin import NOTICE
 from refladder.errors import JudgeRefusedError
+from refladder.integrations.trl import reward
 from refladder.records import JudgeCheck, LabelReading
 from refladder.registry import Entry
 from refladder.scoring.judge_check import check_lines, drawn_questions
@@ -145,8 +146,7 @@ def test_right_answers_are_counted_with_the_interval_of_wilson(judge, score, tab
 
 
 def test_a_judge_that_cannot_tell_is_refused_before_a_row_is_asked(judge, score, fails, table):
-    # An answer of low mass counts.
-    made = judge(LOSS, WIN, dimension="complexity", mass=0.01)
+    made = judge(LOSS, WIN, dimension="complexity", mass=0.06)
     out = table.with_name("out.jsonl")
     assert fails(2, "score", table, *BOTH, "--no-store", "--out", out) == (
         f"refladder: rehearsed/1 is {UNSHOWN} (complexity 0 of 12 ladders): "
@@ -197,16 +197,8 @@ def test_what_cannot_be_read_is_left_out_and_named(judge, score):
     done = score(*COHERENCE, "--no-store")
     assert f"{SHOWN}coherence 12 of 12 ladders and 12 answers unparsed\n" in done.err
     assert "no proof" not in done.err  # 12 of 12 begins at .758 (scipy)
-    judge(None, None)
-    done = score(*COHERENCE, "--no-store")
-    nothing = "coherence no verdict with 24 answers unparsed"
-    assert f"{SHOWN}{nothing}\n" in done.err
-    needs = "a proof needs 12 ladders, and a 95 % interval of the share above 70 %"
     assert (
-        f"The judge check is no proof ({nothing}): {needs}. `refladder certify` shows" in done.err
-    )
-    assert (
-        "24 answers of the judge check could not be read, the first because: no label\n" in done.err
+        "12 answers of the judge check could not be read, the first because: no label\n" in done.err
     )
 
 
@@ -416,6 +408,43 @@ def test_a_text_uses_what_is_remembered(judge, command, score, fails):
         refladder.Scorer(**arguments)
     with refladder.Scorer(**arguments, any_judge=True, store=False) as scorer:
         assert scorer.score([ROWS[0]["output"]], context_id="story-01")[0].value is not None
+
+
+def test_a_scorer_checks_its_judge_before_the_first_score(judge, caplog):
+    asked = {"ladders": "demo/story", "judge": "rehearsed", **ONE}
+    made = judge(WIN, LOSS)
+    made.best = made.worst = WIN  # Always the first answer.
+    scorer = refladder.Scorer(**asked)
+    text = {"texts": [ROWS[0]["output"]], "context_id": "story-01"}
+    with pytest.raises(JudgeRefusedError, match=UNSHOWN):
+        scorer.score(**text)
+    assert (made.ends, made.others) == (24, 0)
+    # The check of a named judge is remembered, and a scorer for any judge says what it found.
+    (score,) = refladder.Scorer(**asked, any_judge=True).score(**text)
+    assert (made.ends, score.value is None) == (24, False)
+    assert UNSHOWN in caplog.text
+    made = judge()
+    scorer = refladder.Scorer(**asked, store=False)
+    assert scorer.score([None, ""], context_id="story-01")[0].value is None
+    assert made.ends == 0
+    for _ in range(2):
+        assert scorer.score(**text)[0].value is not None
+    assert made.ends == 24
+
+
+def test_a_reward_of_an_unreadable_judge_is_none_at_most_once(judge):
+    column = {"context_id": ["story-01"]}
+    judge(None, None)
+    with pytest.raises(JudgeRefusedError, match="no answer of the judge check could be read"):
+        reward(ladders="demo/story", judge="rehearsed", any_judge=True, **ONE)(
+            ["A keeper."], **column
+        )
+    made = judge()
+    made.shares = lambda slots: Rehearsed.shares(made, slots) if slots["target"] in ENDS else None
+    rewarded = reward(ladders="demo/story", judge="rehearsed", **ONE)
+    assert rewarded([""], **column) == [None]
+    with pytest.raises(JudgeRefusedError, match="no answer of the first 1 row could be read"):
+        rewarded(["A keeper."], **column)
 
 
 def test_evaluate_shows_it_and_refuses_no_judge(judge, command, tmp_path, table, fails):

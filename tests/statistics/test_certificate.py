@@ -163,3 +163,25 @@ def test_a_length_rule_climbs_either_way():
 def test_a_p_value_of_many_contexts_is_not_0():
     # 0.5 ** 2000 is less than the least float.
     assert 0 < sign_test(np.array([2000.0]), np.array([2000.0]))[0] < 1e-300
+
+
+def test_each_constant_of_the_verdicts_at_either_side():
+    # A probability within 1e-9 of a half prefers neither rung.
+    for distance, count in ((0.9e-9, 0), (1.1e-9, 1)):
+        for w, rises in ((0.5 + distance, count), (0.5 - distance, 0)):
+            in_order, decided = steps_in_order(np.full((1, 2, 2), w))
+            assert (in_order.item(), decided.item()) == (rises, count)
+    # A step is shown with a p-value of .1, and untested if it is unparsed in more than half of the ladders.
+    for p, unparsed, shown, untested in (
+        (0.1, 0, True, False), (0.1001, 0, False, False), (0.1, 2, True, False), (0.1, 3, False, True),
+    ):  # fmt: skip
+        w = np.full((4, 2, 2), 0.9)
+        w[:unparsed] = np.nan
+        steps = shown_and_untested(w, np.array([p]), needed=1)
+        assert [each.item() for each in steps] == [shown, untested]
+    # Faultless ladders that are too few for the test are no finding.
+    for needed, untested in ((4, False), (5, True)):
+        assert (
+            shown_and_untested(np.full((4, 2, 2), 0.9), np.array([1.0]), needed)[1].item()
+            == untested
+        )

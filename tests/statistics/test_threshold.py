@@ -16,6 +16,7 @@ from refladder.statistics.threshold import (
     candidates,
     certainty,
     counted,
+    divisor,
     keeps_all,
     looks_random,
     lower_bound,
@@ -27,6 +28,7 @@ from refladder.statistics.threshold import (
     surely_complete,
     surely_precise,
     unit_sums,
+    walk_certainty,
 )
 
 
@@ -381,3 +383,52 @@ def test_a_strict_walk_ends_at_the_first_failure_and_skips_candidates_with_too_f
     assert (
         strict_bounds(rows, bad, most, 0.99999, seed=3).max() == 0
     )  # 4,000 draws do not show that
+
+
+def kept(contexts, rows):
+    """The labels that count where each of so many contexts has so many rows, all good, and what tests add."""
+    units = np.repeat(np.arange(contexts), rows)
+    none = np.ones(len(units), dtype=int)
+    worth = counted(unit_sums(0 * none, none, units, 1))
+    return worth.rows.item() > 0, float(worth.allow.added.item())
+
+
+def least_bound(draws):
+    """The strict bound of nine contexts without a bad row, with an error of 1 / `draws`."""
+    ones = np.ones((9, 1))
+    return strict_bounds(ones, 0 * ones, np.array([1]), 1 - 1 / draws, 0).item()
+
+
+def ranked(mean):
+    """Whether 100 rows with this mean rank look like a random sample of many others."""
+    return bool(looks_random(np.full(100, mean), np.arange(200_001) / 200_000))
+
+
+@pytest.mark.parametrize(
+    ("boundary", "holds"),
+    [
+        # Rows of fewer than 5 contexts count 0, and tests add half a bad label, or 1 / m.
+        ("contexts", lambda far: kept(4 if far else 5, 2)[0]),
+        ("half a label", lambda far: kept(9, 4)[1] == (1 if far else 0.5)),
+        # The first look has .9 of .1, the second and the third half and a quarter of the rest, and from the 31st on .5^30.
+        ("looks", lambda far: math.isclose(certainty(0.9, 1), 0.911 if far else 0.91)),
+        ("second look", lambda far: math.isclose(certainty(0.9, 2), 0.99 if far else 0.995)),
+        ("last look", lambda far: certainty(0.9, 30 if far else 31) == certainty(0.9, 40)),
+        # All rows are tested with .1 of .1: .5^7 = .0078 and .5^6 = .0156; the walk has .09.
+        ("all rows", lambda far: bool(keeps_all([6 if far else 7], [0], 0.5, 0.9))),
+        ("walk", lambda far: math.isclose(walk_certainty(0.9), 0.9 if far else 0.91)),
+        # 3 rows a context and 2 contexts with bad rows: 1 + 2 * 6 / 3^2.
+        ("allowance", lambda far: math.isclose(float(divisor(3, 0, 2)), 1 + (12.1 if far else 12) / 9)),
+        # The least p-value of 4,000 draws is 1 / 4001.
+        ("draws", lambda far: least_bound(4001.5 if far else 4001) > 0),
+        # 1 % of the rows is a candidate if 40 labels are expected there.
+        ("candidates", lambda far: candidates(np.arange(1e4), 3999 if far else 4000).rows[0] == 100),
+        # The mean of 100 ranks is within 3.2905 / sqrt(1200) = .09499 of a half with .999.
+        ("random", lambda far: ranked(0.5951 if far else 0.5949)),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)  # fmt: skip
+def test_each_constant_of_the_promise_at_either_side(boundary, holds):
+    assert boundary
+    assert holds(far=False)
+    assert not holds(far=True)

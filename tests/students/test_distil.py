@@ -210,7 +210,7 @@ def test_bad_tables_are_named(distil, lessons_of):
         (ROWS[:10], "10 rows have an output and a number in 'worth_score'; at least 50 are needed"),
         (equal, f"all numbers {nothing} to learn"),
         (trained_equal, f"all numbers that are not held out {nothing} to learn"),
-        (mixed, "another signature"),
+        (mixed, "are on different scales"),
     ):
         done = distil(rows)
         assert done.code == 2

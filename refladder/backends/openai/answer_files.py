@@ -19,7 +19,17 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from refladder.backends.openai.errors import LOG, NotYet, Refusal, at, error_text, rows_at, shown
+from refladder.backends.openai.errors import (
+    ANSWERED,
+    LOG,
+    NotYet,
+    Refusal,
+    at,
+    error_text,
+    failure_within,
+    rows_at,
+    shown,
+)
 from refladder.errors import AnswersAwaitedError, DataError, agreeing, plural
 from refladder.files.jsonl import atomic, open_bytes, read_bytes, write_json
 from refladder.files.locks import locked_folder
@@ -280,7 +290,9 @@ class AnswerFiles:
     def _write(self) -> None:
         """Write the missing requests that no file holds, and raise AnswersAwaitedError."""
         self._tell_of_others()
-        lines = {name: _line(name, body) for name, body in self._missing.items()}
+        lines = {}
+        for name, body in self._missing.items():
+            lines[name] = _line(name, self._options.sent(body))
         fresh = [name for name in lines if name not in self._read.requests]
         endings = [path.stem.removeprefix("requests-") for path in self._folder.glob(_NUMBERED)]
         numbers = [int(ending) for ending in endings if ending.isdecimal()]
@@ -376,6 +388,8 @@ def _answer(line: Mapping[str, object], where: str) -> _Found | str:
         return _Found(where, {"choices": choices})
     status = at(line, "response", "status_code")
     body = at(line, "response", "body")
+    if status == ANSWERED and (within := failure_within(body)):
+        status, body = within
     reason = error_text(line.get("error")) or error_text(body)
     if not isinstance(status, int):
         return reason or "it holds no answer"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import itertools
+import json
 import queue
 import threading
 from contextlib import suppress
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 from refladder.backends.first_answers import FirstAnswers
 from refladder.backends.instruction import instruction_digest
 from refladder.backends.openai.answer_files import AnswerFiles
-from refladder.backends.openai.client import THINKING_TOKENS, Client
+from refladder.backends.openai.client import THINKING_TOKENS, Client, with_system
 from refladder.backends.openai.errors import LOG, NotYet, Refusal, Tally, unavailable
 from refladder.backends.openai.exact_mode import read_exact_together, sent_tokens
 from refladder.backends.openai.handshake import (
@@ -30,6 +31,7 @@ from refladder.backends.openai.handshake import (
     handshake,
     keep,
     kept_probe,
+    meet,
     still_as_found,
     without_handshake,
 )
@@ -103,6 +105,10 @@ class OpenAIBackend(Streaming):
         self._unproven = 0
         self._first = FirstAnswers(LOG, f"openai:{model}")
         self._tally = Tally()
+        # What is asked first where only texts are written, see `try_out`, and its answer, by messages and tokens.
+        self._question: Prompt | None = None
+        self._answered: dict[tuple[str, int], Any] = {}
+        self._is_estimate = False
         # Requests of the handshake in a run; None where the server was not asked.
         self._greeting: int | None = 0
         folder = options.folder
@@ -143,13 +149,52 @@ class OpenAIBackend(Streaming):
         if self._capabilities is None:
             self._capabilities = kept_probe(self.options, self.model)
             if self._capabilities is None:
-                self._capabilities = self._do(handshake)
+                self._capabilities = self._do(self._meet)
                 if self.options.probe_cache is None:
-                    self._greeting = self._tally.counts["requests"]
+                    self._greeting = self._tally.counts["requests"] - len(self._answered)
                 self._unproven = PROVEN_FOR
-                keep(self._capabilities, self.options, self.model)
             LOG.info("%s", self.notice)
         return self._capabilities
+
+    def for_writing(self) -> OpenAIBackend:
+        """Return the same model for answers that it writes, of which no label is read: no mode has to be found."""
+        if self._files is not None:
+            return self
+        options = replace(self.options, mode="write")
+        return OpenAIBackend(self.model, options, headers=self._headers)
+
+    def try_out(self, prompt: Prompt) -> None:
+        """Ask a first question as it will be asked, and learn from it; its answer is not asked for again."""
+        if self.options.mode == "write" and self._capabilities is None:
+            self._question = prompt
+            if self._is_estimate and (unknown := self._assumed_unless_asked()):
+                LOG.warning("%s", unknown)
+            _ = self.capabilities
+
+    async def _meet(self, client: Client) -> Capabilities:
+        """Learn how the server is asked, before the first row."""
+        client.learning = True
+        if self.options.mode != "write":
+            found = await handshake(client)
+            keep(found, self.options, self.model)
+            return found
+        client.dialect = without_handshake(self.options, ()).dialect
+        asked = client.question if self._question is None else self._question.messages
+        client.question = with_system(self.options, asked)
+        most = self.options.answer_tokens or STATED_TOKENS
+        capabilities, choice = await meet(client, most)
+        said = capabilities.dialect.refusals
+        if capabilities.dialect.switch:
+            said.append(f"its thoughts are switched off ({capabilities.dialect.switch})")
+        elif capabilities.thinks:
+            said.append("it thinks before each answer")
+        if said:
+            LOG.warning("%s at %s: %s", self.model, self.options.base_url, ", ".join(said))
+        if choice is not None:
+            keep(capabilities, self.options, self.model)
+        if choice is not None and not capabilities.thinks:
+            self._answered = {(json.dumps(client.question), most): choice}
+        return capabilities
 
     @property
     def fingerprint(self) -> str:
@@ -188,7 +233,7 @@ class OpenAIBackend(Streaming):
         text = f"prefix:{capabilities.prefix} {capabilities.name(self.options.samples)}"
         if capabilities.dialect.switch:
             text = f"thoughts:off({capabilities.dialect.switch}) {text}"
-        if capabilities.mode == "sample":
+        if capabilities.mode in {"sample", "write"}:
             # Stored answers without this word are smoothed shares, which must not be mixed with these.
             text += "-shares"
         if self.options.answer_tokens:
@@ -200,10 +245,13 @@ class OpenAIBackend(Streaming):
         """Return how labels are read, in one line for people; `read_mode` has the reasons."""
         if self._files is not None:
             return f"{self.model}: answers come from files in {self.options.folder}"
+        if self.options.mode == "write":
+            return f"{self.model} at {self.options.base_url}: written answers"
         capabilities, samples = self.capabilities, self.options.samples
         how = READERS[capabilities.mode].words.format(top=capabilities.top, samples=samples)
         if capabilities.fixed:
             how = VOTES
+        how = "; ".join([how, *capabilities.dialect.refusals])
         if capabilities.dialect.switch:
             how += f", its thoughts switched off ({capabilities.dialect.switch})"
         elif capabilities.thinks:
@@ -215,10 +263,13 @@ class OpenAIBackend(Streaming):
         """Return the mode of reading labels, why no better one is used, and the answers by the model that they name."""
         if self._capabilities is None or self._files is not None:
             return None
+        capabilities = self._capabilities
+        name = capabilities.name(self.options.samples)
         return ReadMode(
-            mode=self._capabilities.name(self.options.samples),
-            prefix=self._capabilities.prefix,
-            not_better=list(self._capabilities.refused),
+            mode="written" if capabilities.mode == "write" else name,
+            prefix=capabilities.prefix,
+            not_better=list(capabilities.refused),
+            left_out=list(capabilities.dialect.refused),
             models=dict(self._tally.models),
         )
 
@@ -230,16 +281,24 @@ class OpenAIBackend(Streaming):
 
     def prepare_dry_run(self) -> str | None:
         """Make the handshake once; without an answer, assume that the server shows its most probable tokens."""
+        self._is_estimate = True
+        return None if self.options.mode == "write" else self._assumed_unless_asked()
+
+    def _assumed_unless_asked(self) -> str | None:
+        """Ask the server once; without an answer, say what is assumed of it."""
         options = self.options
         self.options = replace(options, attempts=1)
         try:
             _ = self.capabilities
         except BackendUnavailableError as error:
-            if options.mode != "sample":
+            if options.mode not in {"sample", "write"}:
                 options = replace(options, mode="top")
             self._capabilities = without_handshake(options, ())
             self._greeting = None
-            answers = "samples answers" if options.mode == "sample" else "reads label probabilities"
+            answers = {
+                "sample": "samples answers",
+                "write": "writes its answers without thoughts",
+            }.get(options.mode, "reads label probabilities")
             if self.rewards:
                 answers = "gives rewards"
             return (
@@ -283,6 +342,9 @@ class OpenAIBackend(Streaming):
 
     def count_tokens(self, prompts: Sequence[Prompt]) -> list[int] | None:
         """Return the prompt tokens of all requests for each prompt, without those that complete a label; None if unknown."""
+        if self.options.mode == "write" and (self.options.tokenizer is None or not prompts):
+            # Nothing is asked before the first question, see `try_out`.
+            return None if self.options.tokenizer is None else []
         capabilities = self.capabilities
         if capabilities.dialect.tokens is None:
             return None
@@ -308,8 +370,10 @@ class OpenAIBackend(Streaming):
 
         async def answer(client: Client, prompt: Prompt) -> Completion:
             messages = self.capabilities.messages(prompt, client.options)
-            choices = await client.chat(messages, most=sampling.max_tokens, **drawn)
-            completion = written(choices[0])
+            known = self._answered.pop((json.dumps(messages), sampling.max_tokens), None)
+            if known is None or sampling.temperature:
+                (known, *_) = await client.chat(messages, most=sampling.max_tokens, **drawn)
+            completion = written(known)
             if completion.note is not None:
                 self._tally.counts[f"answer: {completion.note}"] += 1
             return completion

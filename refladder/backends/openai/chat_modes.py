@@ -18,15 +18,15 @@ from refladder.backends.openai.client import (
     begun_answer,
     split_answer,
 )
-from refladder.backends.openai.errors import Refusal, at, rows_at
+from refladder.backends.openai.errors import ANSWERED, Refusal, at, rows_at
 from refladder.backends.openai.responses import (
-    ANSWERED,
     ENDED,
+    FILTERED,
+    REFUSED,
     Choice,
     bare,
     checked_choices,
     complete,
-    first_choices,
     from_top,
     is_logprob,
     parse_answer,
@@ -68,7 +68,8 @@ async def find_top(client: Client, capabilities: Capabilities) -> Capabilities:
         except Refusal as refusal:
             if refusal.ends_the_run or top == TOPS[-1]:
                 raise
-    tokens = _top_tokens(first_choices(choice), choice, _FEWEST)
+    # By the rule of the rows: one invalid entry refuses every row.
+    tokens = _top_tokens(checked_choices(choice), choice, _FEWEST)
     completion: Completed = ""
     continues = await continues_from_a_token(client)
     if continues:
@@ -85,7 +86,11 @@ async def find_top(client: Client, capabilities: Capabilities) -> Capabilities:
 
 def _top_tokens(tokens: list[Choice], choice: Any, fewest: int) -> list[Choice]:
     if len(tokens) < fewest:
-        raise Refusal(ENDED if parse_answer(choice).ended_at_once else _NOT_RETURNED)
+        answer = parse_answer(choice)
+        reason = ENDED if answer.ended_at_once else _NOT_RETURNED
+        if answer.missing in {REFUSED, FILTERED}:
+            reason = answer.missing
+        raise Refusal(reason)
     return tokens
 
 

@@ -6,19 +6,19 @@ import asyncio
 import itertools
 import re
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from refladder.backends.labels import both_count, ids_after, shortened, spellings_after
-from refladder.backends.openai.errors import Refusal, at, changed
+from refladder.backends.openai.errors import LOG, Refusal, at, changed
 from refladder.backends.openai.responses import parse_answer
-from refladder.errors import BackendUnavailableError, MissingPackageError, plural
+from refladder.errors import BackendUnavailableError, MissingPackageError, agreeing, plural
 from refladder.records import without_none
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from refladder.backends.openai.answer_files import AnswerFiles
     from refladder.backends.openai.connection import Connection
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Messages = list[dict[str, str]]
 Source = Literal["server", "template", "local"]
-Mode = Literal["exact", "top", "sample"]
+Mode = Literal["exact", "top", "sample", "write"]
 Variant = Literal["", "token-ids", "score", "vocabulary"]
 Completed = Literal["", "prefill", "grammar"]
 PrefixUse = Literal["on", "off", "unsupported"]
@@ -84,14 +84,70 @@ class Dialect:
 
     # Limit on an answer's tokens.
     length_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
-    # Whether a temperature and a top-p may be given.
-    tempered: bool = True
+    # Fields that it refuses, which are left out; without the role `system`, its text begins the user's message.
+    refused: tuple[str, ...] = ()
     # The source of token ids, see `find_tokens`.
     tokens: Source | None = None
     # Whether /tokenize and /apply-template are under the base URL, not at the server's root.
     under_base: bool = False
     # A key of SWITCHES; empty if none is needed, or none works.
     switch: str = ""
+
+    @property
+    def tempered(self) -> bool:
+        """Return whether a temperature and a top-p may be given."""
+        return "temperature" not in self.refused
+
+    @property
+    def refusals(self) -> list[str]:
+        """Return what is left out of requests, for people."""
+        said = []
+        if fields := [name for name in self.refused if name != "system"]:
+            verb = agreeing(len(fields), "which is", "which are")
+            field = agreeing(len(fields), "the field", "the fields")
+            said.append(f"it refuses {field} {' and '.join(fields)}, {verb} left out")
+        if not self.tempered:
+            said[-1] += ", so another run may give other answers"
+        if "system" in self.refused:
+            said.append("it takes no system message, so that text begins each question")
+        return said
+
+    def switched(self, switch: str) -> Dialect:
+        """Return this dialect with thoughts switched off, after which a temperature may be given."""
+        refused = tuple(name for name in self.refused if name != "temperature")
+        return replace(self, switch=switch, refused=refused)
+
+    def form(self, messages: Messages) -> Messages:
+        """Return messages as the server takes them."""
+        if "system" not in self.refused or messages[0]["role"] != "system":
+            return messages
+        system, user, *more = messages
+        return [{**user, "content": f"{system['content']}\n\n{user['content']}"}, *more]
+
+    def without(
+        self, refusal: Refusal, sent: Mapping[str, object], extra: Collection[str]
+    ) -> Dialect | None:
+        """Return the dialect without a field that the refusal of a request names; None if it names none that can be spared.
+
+        `sent` are the fields of the request, with `system` for a message of that role, and `extra` those of the user.
+        """
+        if refusal.status not in (400, 422):
+            return None
+
+        def names(name: str) -> bool:
+            if refusal.named in sent:
+                return refusal.named == name
+            return re.search(rf"(?<!\w){name}(?!\w)", refusal.about, re.IGNORECASE) is not None
+
+        other = "max_completion_tokens"
+        if "max_tokens" in sent and (names("max_tokens") or names(other)):
+            return replace(self, length_field="max_completion_tokens")
+        # A top-p of 1 changes nothing where the server takes none.
+        drawn = ("seed", *(["top_p"] if sent.get("top_p") == 1 else []), "temperature")
+        for name in (*extra, *drawn, "system"):
+            if name in sent and name not in self.refused and names(name):
+                return replace(self, refused=(*self.refused, name))
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +178,14 @@ class Capabilities:
 
     def messages(self, prompt: Prompt, options: Options) -> Messages:
         """Return a prompt as messages; the last one begins the answer if the prompt has a prefix."""
-        system = [{"role": "system", "content": options.system}] if options.system else []
         prefix = prompt.prefix if self.prefix == "on" else ""
-        return begun_answer([*system, *prompt.messages], prefix)
+        return begun_answer(with_system(options, prompt.messages), prefix)
 
     def name(self, samples: int) -> str:
         """Return the mode in one word, as in fingerprints."""
+        if self.mode == "write":
+            # Labels would be read so; answers in files, of which nothing is asked either, have the same words.
+            return f"sample{samples}"
         if self.mode == "sample":
             return "sample1-fixed" if self.fixed else f"sample{samples}"
         if self.mode == "top":
@@ -161,6 +219,12 @@ class LabelIds:
         return tuple(itertools.chain(*self.groups))
 
 
+def with_system(options: Options, messages: Messages) -> Messages:
+    """Return messages after the instruction of the options, if there is one."""
+    system = [{"role": "system", "content": options.system}] if options.system else []
+    return [*system, *messages]
+
+
 def begun_answer(messages: Messages, text: str) -> Messages:
     """Return messages and the beginning of the answer, if there is one."""
     return [*messages, {"role": "assistant", "content": text}] if text else messages
@@ -178,7 +242,8 @@ class Client:
     """One model on an open server; `label_tasks` keeps the token ids of labels between rows.
 
     The handshake asks `question` wherever it needs an answer: the first of QUESTIONS that the model answers. While
-    `settling`, after a first answer, a 401 or 403 is the refusal of a feature or a path, and not of the key.
+    `settling`, after a first answer, a 401 or 403 is the refusal of a feature or a path, and not of the key. While
+    `learning`, a request that is refused for one of its fields is sent again without it.
     """
 
     server: Connection | AnswerFiles
@@ -191,6 +256,7 @@ class Client:
     )
     question: Messages = field(default_factory=lambda: PROBE)
     settling: bool = False
+    learning: bool = False
 
     async def post(self, path: str, body: dict[str, object]) -> dict[str, object]:
         """Post a request, see `Connection.post`."""
@@ -207,28 +273,21 @@ class Client:
         self, messages: Messages, *, most: int, temperature: float, **more: Any
     ) -> list[Any]:
         """Return the choices of one chat answer, at most `most` tokens each."""
-        body: dict[str, object] = {
-            "model": self.model,
-            "messages": messages,
-            self.dialect.length_field: most,
-            **more,
-        }
-        body |= SWITCHES.get(self.dialect.switch, {})
-        if self.dialect.tempered:
-            body["temperature"] = temperature
-        else:
-            body.pop("top_p", None)
         begun = split_answer(messages)[1]
-        if begun:
-            body |= _CONTINUE
-        try:
-            choices = _choices(await self.post("/chat/completions", body))
-        except Refusal as refusal:
-            # After the handshake, the server was seen to continue an answer.
-            known = begun and not self.settling and refusal.status in (400, 422)
-            if known and _OF_THE_BEGINNING.search(refusal.reason):
-                raise changed(NOT_CONTINUED) from None
-            raise
+        while True:
+            dialect = self.dialect
+            body = self._body(messages, most, {"temperature": temperature, **more})
+            try:
+                choices = _choices(await self.post("/chat/completions", body))
+                break
+            except Refusal as refusal:
+                if self.learning and self._learnt(dialect, refusal, body):
+                    continue
+                # After the handshake, the server was seen to continue an answer.
+                known = begun and not self.settling and refusal.status in (400, 422)
+                if known and _OF_THE_BEGINNING.search(refusal.reason):
+                    raise changed(NOT_CONTINUED) from None
+                raise
         _check_number(choices, more.get("n", 1))
         switch = self.dialect.switch
         if self.settling or not (switch or begun):
@@ -240,6 +299,40 @@ class Client:
         if begun and any(_begins_anew(answer.text, begun) for answer in answers):
             raise changed(NOT_CONTINUED)
         return choices
+
+    def _body(
+        self, messages: Messages, most: int, drawn: Mapping[str, object]
+    ) -> dict[str, object]:
+        """Return the fields of a request for chat answers; a field of the user's that is refused is None."""
+        dialect, extra = self.dialect, self.options.extra
+        body: dict[str, object] = {
+            "model": self.model,
+            "messages": dialect.form(messages),
+            dialect.length_field: most,
+            **drawn,
+            **SWITCHES.get(dialect.switch, {}),
+        }
+        if split_answer(messages)[1]:
+            body |= _CONTINUE
+        refused = {*dialect.refused, *(() if dialect.tempered else ("top_p",))}
+        kept = {name: value for name, value in body.items() if name not in refused}
+        return kept | dict.fromkeys(refused & extra.keys())
+
+    def _learnt(self, dialect: Dialect, refusal: Refusal, body: Mapping[str, object]) -> bool:
+        """Learn from the refusal of a request in a dialect; return whether it can be sent in another form."""
+        if self.dialect != dialect:
+            # Another request has found it out.
+            return True
+        sent = self.options.sent(body)
+        messages: Any = body["messages"]
+        if messages[0]["role"] == "system":
+            sent["system"] = messages[0]
+        learnt = dialect.without(refusal, sent, self.options.extra)
+        if learnt is None:
+            return False
+        LOG.debug("%s: another form of requests, since %s", self.model, refusal.reason)
+        self.dialect = learnt
+        return True
 
     async def likely(self, messages: Messages, top: int, *, most: int = 1, **more: Any) -> Any:
         """Return the most probable answer, of `most` tokens, with the `top` most probable tokens at each position."""
@@ -261,7 +354,7 @@ class Client:
 
     async def rendered(self, messages: Messages) -> str:
         """Return the prompt rendered by the chat template, with the beginning of the answer."""
-        messages, begun = split_answer(messages)
+        messages, begun = split_answer(self.dialect.form(messages))
         if self.dialect.tokens == "local":
             template = self._tokenizer().apply_chat_template
             return str(template(messages, add_generation_prompt=True, tokenize=False)) + begun
@@ -282,7 +375,7 @@ class Client:
 
     async def ids(self, messages: Messages, label: str = "") -> list[int]:
         """Return the token ids of a prompt up to the beginning of the answer, followed by those of `label`."""
-        asked, begun = split_answer(messages)
+        asked, begun = split_answer(self.dialect.form(messages))
         messages = begun_answer(asked, begun + label)
         if self.dialect.tokens == "server":
             body: dict[str, object] = {

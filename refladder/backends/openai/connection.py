@@ -22,6 +22,7 @@ from tenacity import AsyncRetrying, RetryCallState, wait_random_exponential
 from yarl import URL
 
 from refladder.backends.openai.errors import (
+    ANSWERED,
     LOG,
     SHOWN_CHARACTERS,
     TOO_MANY_REQUESTS,
@@ -30,6 +31,8 @@ from refladder.backends.openai.errors import (
     TryAgain,
     at,
     error_text,
+    failure_within,
+    refused_field,
     shown,
 )
 from refladder.backends.openai.rate_limit import LONGEST_PAUSE, RateLimiter, pause_in
@@ -138,7 +141,7 @@ class Connection:
 
     async def post(self, path: str, body: Mapping[str, object]) -> dict[str, object]:
         """Return the JSON object that answers a request with the option `extra`; Refusal if it fails for good."""
-        body = {**body, **self._options.extra}
+        body = self._options.sent(body)
         tokens = self._estimate(body)
 
         async def once() -> tuple[dict[str, object], float]:
@@ -316,9 +319,13 @@ class Connection:
             raise TryAgain(
                 f"the answer is not {expected}: {self.shown(content.decode('utf-8', 'replace'))!r}"
             )
-        # Some servers send an error with HTTP status 200.
-        if isinstance(answer.get("error"), dict | str) and "choices" not in answer:
-            raise Refusal(f"it answered with an error: {self.shown(error_text(answer))}")
+        if within := failure_within(answer):
+            status, error = within
+            if status == ANSWERED:
+                raise Refusal(f"it answered with an error: {self.shown(error_text(error))}")
+            raise self._failure(status, json.dumps(error).encode(), {})
+        if answer.get("choices", 0) in (None, []):
+            raise TryAgain("the answer holds no choices", ANSWERED)
         return answer
 
     def _failure(
@@ -331,9 +338,8 @@ class Connection:
         text = self.shown(error_text(body) or content.decode("utf-8", "replace"))
         inner = at(body, "error") or body
         codes = (at(inner, "code"), at(inner, "type"))
-        if status == TOO_MANY_REQUESTS and (
-            "insufficient_quota" in codes or "quota" in text.lower()
-        ):
+        said = error_text(body).lower()
+        if status == TOO_MANY_REQUESTS and ("insufficient_quota" in codes or "quota" in said):
             return Refusal(f"the quota is used up (429: {text})", status=status, ends_the_run=True)
         if status in _TRY_AGAIN or status >= 500:
             return TryAgain(f"the server answered {status}: {text}", status, headers)
@@ -348,6 +354,8 @@ class Connection:
             f"the server answered {status}: {text}",
             status=status,
             ends_the_run=status in (402, 404),
+            about=content.decode("utf-8", "replace"),
+            named=refused_field(body),
         )
 
     def _estimate(self, body: Mapping[str, Any]) -> float:

@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 LOG = logging.getLogger("refladder.endpoint")
 
 TOO_MANY_REQUESTS = 429
+# The server answered; the answer of this row alone cannot be used.
+ANSWERED = 200
 # Most characters of a server's text in a message.
 SHOWN_CHARACTERS = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 # Models that an error names, and characters of a name.
 _SHOWN, _LONGEST_NAME = 20, 80
-# Characters of a header's value that may be a secret.
+# Characters of a key, or of a header's value, that may be a secret.
 _LONG_WORD = 8
 # Characters; OpenAI, vLLM, SGLang and llama-server give 32 and more.
 _LONG_ID = 24
@@ -34,7 +36,8 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
     """A request that failed for good, with one clause for people, without the key.
 
     `status` is None when no answer came; `said` is the server's own text; `ends_the_run` if all others must fail too;
-    `changed` if the server is not what the handshake found.
+    `changed` if the server is not what the handshake found. `about` is the server's own text with nothing hidden, for this
+    package alone, and `named` the field of the request that it names beside its text.
     """
 
     reason: str
@@ -43,6 +46,8 @@ class Refusal(Exception):  # noqa: N818  never leaves this package: a row's reas
     ends_the_run: bool = False
     said: str = ""
     changed: bool = False
+    about: str = field(default="", repr=False)
+    named: str = ""
 
     @property
     def of_the_server(self) -> bool:
@@ -153,13 +158,63 @@ def error_text(body: Any) -> str:
     return str(inner) if inner and isinstance(body, dict | str) else ""
 
 
+def refused_field(body: Any) -> str:
+    """Return the field of a request that an error names: OpenAI's `param`, or the first `loc` of pydantic."""
+    inner = at(body, "error") or body
+    for found in (
+        at(inner, "param"),
+        at(inner, "detail", 0, "loc"),
+        at(inner, "message", "detail", 0, "loc"),
+    ):
+        path = [str(step) for step in found if step != "body"] if isinstance(found, list) else found
+        if name := path[0] if isinstance(path, list) and path else path:
+            return str(name).partition("[")[0]
+    return ""
+
+
+# Words for errors without a number, in what servers name code, type or status.
+_STATUS_OF = (
+    ("rate_limit|too_many|resource_exhausted|throttl", TOO_MANY_REQUESTS),
+    ("overloaded|unavailable|server_error|internal|timeout|upstream", 503),
+)
+
+
+def failure_within(body: Any) -> tuple[int, Any] | None:
+    """Return status and body of a failure that came with HTTP 200: an error of the answer or of a choice, or no choices.
+
+    Without a number, the status is 200, which fails this request alone. None if the answer is none of these.
+    """
+    error = at(body, "error")
+    if not isinstance(error, dict | str) or not error:
+        choices = at(body, "choices")
+        error = at(choices, 0, "error") if isinstance(choices, list) else None
+        if not error and at(choices, 0, "finish_reason") == "error":
+            error = {"message": "the answer ended with an error", "code": 502}
+        blocked = at(body, "promptFeedback", "blockReason")
+        if not error and not choices and blocked:
+            error = {"message": f"content filter: {blocked}"}
+    elif at(body, "choices"):
+        return None
+    if not isinstance(error, dict | str) or not error:
+        return None
+    words = [str(at(error, name)) for name in ("code", "status", "type")]
+    numbers = [int(word) for word in words if word.isdecimal()]
+    status = next((number for number in numbers if 400 <= number < 600), ANSWERED)
+    if status == ANSWERED:
+        for form, known in _STATUS_OF:
+            if re.search(form, " ".join(words), re.IGNORECASE):
+                status = known
+                break
+    return status, {"error": error}
+
+
 def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:
     """Return a server's text that is safe to show: short, on one line, without control characters, key and headers."""
     parts = {
-        *headers,
-        *(word for value in headers for word in value.split() if len(word) >= _LONG_WORD),
+        word for value in headers for word in (value, *value.split()) if len(word) >= _LONG_WORD
     }
-    if key:
+    # A short key, such as x, is no secret, and would be found in every word.
+    if key and len(key) >= _LONG_WORD:
         text = text.replace(key, "[key]")
     for part in sorted(parts, key=len, reverse=True):
         text = text.replace(part, "[header]")

@@ -34,10 +34,11 @@ from refladder.backends.openai.client import (
     Dialect,
     Messages,
     Mode,
+    with_system,
 )
 from refladder.backends.openai.errors import LOG, Refusal, changed
 from refladder.backends.openai.exact_mode import find_exact, find_tokens, read_exact, shows_switch
-from refladder.backends.openai.responses import ENDED, ParsedAnswer, parse_answer
+from refladder.backends.openai.responses import ENDED, parse_answer
 from refladder.errors import (
     BackendUnavailableError,
     DataError,
@@ -83,7 +84,7 @@ async def _find_top(client: Client, capabilities: Capabilities) -> Capabilities:
             or "reasoning_effort" in client.options.extra
         ):
             raise
-        client.dialect = replace(plain, switch="reasoning_effort", tempered=True)
+        client.dialect = plain.switched("reasoning_effort")
         with suppress(Refusal):
             return await find_top(client, capabilities)
         client.dialect = plain
@@ -116,8 +117,16 @@ async def handshake(client: Client) -> Capabilities:
     """Find the best mode for reading labels, or test the one that `mode` names."""
     demanded, url = client.options.mode, client.options.base_url
     choice = await _first_answer(client)
+    if client.options.system:
+        # The questions of the handshake have no instruction, and rows do.
+        await client.chat(
+            with_system(client.options, client.question), most=PLAIN_TOKENS, temperature=0
+        )
     client.settling = True
-    answer, thinks = await _without_thoughts(client, parse_answer(choice))
+    choice, thinks = await _without_thoughts(
+        client, choice, lambda: _answer(client, client.question)
+    )
+    answer = parse_answer(choice)
     no_tokens = await find_tokens(client)
     refused: list[str] = []
     modes = [mode for mode in READERS if demanded in {"auto", mode}]
@@ -156,31 +165,56 @@ def without_handshake(options: Options, refused_fields: Collection[str]) -> Capa
     """Return how labels are read through files: as the option `mode` says, without refused fields."""
     dialect = Dialect(
         length_field="max_completion_tokens" if "max_tokens" in refused_fields else "max_tokens",
-        tempered="temperature" not in refused_fields,
+        refused=("temperature",) if "temperature" in refused_fields else (),
         tokens=None if options.tokenizer is None else "local",
     )
+    if options.mode == "write":
+        return Capabilities(mode="write", dialect=dialect)
     if options.mode == "top":
         return Capabilities(mode="top", top=_TOP_OF_FILES, dialect=dialect)
     return Capabilities(mode="sample", several=True, dialect=dialect)
 
 
-async def _without_thoughts(client: Client, answer: ParsedAnswer) -> tuple[ParsedAnswer, bool]:
-    """Return an answer without thoughts, if a switch turns them off, and whether the model still thinks."""
+async def meet(client: Client, most: int) -> tuple[Capabilities, Any | None]:
+    """Ask the question of `client` as rows will be asked, for at most `most` tokens, and learn from the answer.
+
+    Return how the server writes, and its answer; None where it has none to this question.
+    """
+
+    async def ask() -> Any:
+        return (await client.chat(client.question, most=most, temperature=0, top_p=1, seed=0))[0]
+
+    choice, thinks = None, False
+    try:
+        choice, thinks = await _without_thoughts(client, await ask(), ask)
+    except Refusal as refusal:
+        # What is refused may be this question alone; its row will have the reason.
+        if refusal.ends_the_run or refusal.of_the_server:
+            raise
+    return Capabilities(mode="write", dialect=client.dialect, thinks=thinks), choice
+
+
+async def _without_thoughts(
+    client: Client, choice: Any, ask: Callable[[], Awaitable[Any]]
+) -> tuple[Any, bool]:
+    """Return an answer without thoughts, if a switch turns them off for `ask`, and whether the model still thinks."""
+    answer = parse_answer(choice)
     # An answer that is cut before a word may be a hidden thought.
     if not (answer.thought or answer.cut_before_a_word):
-        return answer, False
+        return choice, False
     plain = client.dialect
     for switch, fields in SWITCHES.items():
         if client.options.extra.keys() & fields.keys():
             # The user has set this field.
             continue
-        client.dialect = replace(plain, switch=switch, tempered=True)
+        client.dialect = plain.switched(switch)
         with suppress(Refusal):
-            quick = parse_answer(await _answer(client, client.question))
+            again = await ask()
+            quick = parse_answer(again)
             if not (quick.thought or quick.missing):
-                return quick, False
+                return again, False
     client.dialect = plain
-    return answer, True
+    return choice, True
 
 
 async def _first_answer(client: Client) -> Any:
@@ -197,25 +231,10 @@ async def _first_answer(client: Client) -> Any:
 
 
 async def _answer(client: Client, question: Messages) -> Any:
-    # At most two fields can be refused.
-    while True:
-        try:
-            return (await client.chat(question, most=PLAIN_TOKENS, temperature=0))[0]
-        except Refusal as refusal:
-            if refusal.status not in (400, 422):
-                raise
-            if (
-                "max_completion_tokens" in refusal.reason
-                and client.dialect.length_field == "max_tokens"
-            ):
-                client.dialect = replace(client.dialect, length_field="max_completion_tokens")
-            elif "temperature" in refusal.reason.lower() and client.dialect.tempered:
-                client.dialect = replace(client.dialect, tempered=False)
-            else:
-                raise
+    return (await client.chat(question, most=PLAIN_TOKENS, temperature=0))[0]
 
 
-SCHEMA = "endpoint-probe/5"
+SCHEMA = "endpoint-probe/6"
 # Seconds that a handshake is used, because servers are updated.
 _GOOD_FOR = 86400
 

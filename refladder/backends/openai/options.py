@@ -91,6 +91,22 @@ class Options:
     # Handshakes of the last day; default: in the user's cache folder for remote servers.
     probe_cache: str | None = None
 
+    def sent(self, body: Mapping[str, object]) -> dict[str, object]:
+        """Return the fields of a request that are sent, with those of `extra`.
+
+        A single answer is not numbered, and where nothing is drawn there is no seed and no top-p: some servers refuse
+        them. None in `extra` removes a field; None in `body` is a field of `extra` that the server refused.
+        """
+        fields: dict[str, object] = {**body, **self.extra}
+        spared: dict[str, object] = {"n": 1}
+        if fields.get("temperature") == 0:
+            spared |= {"seed": fields.get("seed"), "top_p": 1}
+        for name, value in spared.items():
+            if name not in self.extra and fields.get(name) == value:
+                fields.pop(name, None)
+        unset = {name for name in fields if fields[name] is None or body.get(name, 0) is None}
+        return {name: value for name, value in fields.items() if name not in unset}
+
     @property
     def folder(self) -> Path | None:
         """Return the folder of requests and answers; None for a server."""

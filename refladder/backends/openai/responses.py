@@ -22,7 +22,7 @@ from refladder.backends.labels import (
     reading_from_sequences,
     without_continuations,
 )
-from refladder.backends.openai.errors import Refusal, at
+from refladder.backends.openai.errors import ANSWERED, Refusal, at
 from refladder.records import Completion, LabelReading
 from refladder.thoughts import has_thoughts, without_thoughts
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 NEGLIGIBLE = 1e-4
 # OpenAI and vLLM send this for a token outside the list.
 _NOT_A_NUMBER = -9999.0
-# The server answered; the answer of this row alone cannot be used.
-ANSWERED = 200
 # The most that rounding in half precision makes of the log-probability of a sure token.
 _SURE = 1e-3
 # Share of the labels' mass below which a token that begins a label is left out.
@@ -263,6 +261,20 @@ def bare(text: str) -> str:
     return text.strip(_AROUND).casefold()
 
 
+FILTERED, REFUSED = "content filter", "refusal"
+AFTER_A_THOUGHT = f"{EMPTY} after a thought"
+# What other servers call the ends of an answer.
+_FINISHES = {
+    "length": ("max_tokens", "model_length"),
+    "content_filter": (
+        "safety",
+        "recitation",
+        "blocklist",
+        "prohibited_content",
+        "spii",
+        "refusal",
+    ),
+}
 ENDED = "the model ended its answer at once, before a first word"
 
 
@@ -293,22 +305,28 @@ def parse_answer(choice: Any) -> ParsedAnswer:
     if not isinstance(choice, dict):
         return ParsedAnswer(missing=NO_CHOICE)
     content = at(choice, "message", "content")
+    if "message" not in choice:
+        # As in answers to a text.
+        content = choice.get("text")
     # Some servers send the content in parts.
     if isinstance(content, list):
         content = "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
     whole = content if isinstance(content, str) else ""
     hidden = at(choice, "message", "reasoning_content") or at(choice, "message", "reasoning")
     thought = bool(hidden) or has_thoughts(whole)
-    finish = str(choice.get("finish_reason") or "")
+    finish = str(choice.get("finish_reason") or "").lower()
+    finish = next((name for name, words in _FINISHES.items() if finish in words), finish)
     refusal = at(choice, "message", "refusal")
     text = without_thoughts(whole)
     missing = None
     if finish == "content_filter":
-        missing = "content filter"
+        missing = FILTERED
     elif isinstance(refusal, str) and refusal:
-        missing = "refusal"
+        missing = REFUSED
     elif not text.strip():
-        missing = "cut while it was thinking" if finish == "length" and thought else EMPTY
+        missing = EMPTY
+        if thought:
+            missing = "cut while it was thinking" if finish == "length" else AFTER_A_THOUGHT
     return ParsedAnswer(
         text="" if missing else text,
         finish=finish,

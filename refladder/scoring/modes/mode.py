@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         Ladder,
         Output,
         Progress,
+        Prompt,
         Run,
         RungRating,
         Sampling,
@@ -43,7 +44,8 @@ class Mode(ABC):
     """How a judge is asked about a text, and how its answers become a score.
 
     `name` is that of `--answers`, and `roles` are those of its prompts. `sampled` is the number of answers to a question,
-    0 if they are not sampled. With `needs_ladders`, a text without a ladder has no score. With `rates_rungs`, ratings of
+    0 if they are not sampled. With `needs_ladders`, a text without a ladder has no score. With `writes`, the judge only
+    writes: no label is read. With `rates_rungs`, ratings of
     rungs come before those of texts. With `has_anchor_spread`, a score against a shared set has a spread over its anchors;
     with `has_intervals`, a score has an interval.
     """
@@ -51,6 +53,7 @@ class Mode(ABC):
     name: str
     roles: tuple[str, ...]
     sampled = 0
+    writes = False
     needs_ladders = True
     rates_rungs = False
     has_anchor_spread = True
@@ -111,6 +114,10 @@ class Mode(ABC):
         self, asker: Asker, groups: Sequence[Group], progress: Progress | None = None
     ) -> list[Judgment]:
         """Return a judgment for every question of every group, in order; stored ones are reused."""
+
+    def first_prompt(self, template: Template, group: Group) -> Prompt:
+        """Return the first prompt about a group, in a mode that `writes`."""
+        raise NotImplementedError
 
     @abstractmethod
     def characters(self, asker: Asker, groups: Sequence[Group]) -> int:

@@ -357,7 +357,12 @@ class Rating(Mode):
 class StatedRating(Rating):
     """A rating of a text alone: the judge writes a percentage for each of the five ratings."""
 
+    writes = True
     roles = ("rating-stated",)
+
+    def first_prompt(self, template: Template, group: Group) -> Prompt:
+        """Return the prompt about a text."""
+        return self._prompt(template, group)
 
     def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
         """Return a run in which the judge writes its most probable answer."""

@@ -115,6 +115,7 @@ def stated_prompt(template: Template, ladder: Sequence[Question], order: Sequenc
 class Stated(Comparisons):
     """A judge that states a probability for every rung, in one prompt for each of `orders` of a ladder's rungs."""
 
+    writes = True
     roles = ("stated", "stated-shared")
 
     def __init__(self, name: str, orders: int) -> None:
@@ -171,6 +172,10 @@ class Stated(Comparisons):
         del sampling
         run = run_of(judge, template, sampling=answering_of(judge, self.name))
         return replace(run, stated=self.orders)
+
+    def first_prompt(self, template: Template, group: Group) -> Prompt:
+        """Return the prompt in the first of the orders."""
+        return stated_prompt(template, group, orders_for(group, 1)[0])
 
     def characters(self, asker: Asker, groups: Sequence[Group]) -> int:
         """Count the characters of the prompts about texts and ladders."""

@@ -7,19 +7,47 @@ from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends import whole
 from refladder.errors import BackendError
+from refladder.records import Context, Output
+from refladder.scoring.question import drawn_ladders
+from refladder.scoring.unread import THE_ANSWER
 from refladder.thoughts import CUT, LONGEST, without_thoughts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from refladder.records import Completion, Judgment, Prompt, Sampling
+    from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
+    from refladder.prompts import Template
+    from refladder.records import Completion, Dimension, Judgment, Prompt, Sampling
     from refladder.scoring.asker import Asker
-    from refladder.scoring.modes.mode import Group
+    from refladder.scoring.modes.mode import Group, Mode
 
 T = TypeVar("T")
 
+# What is asked about first, where the set has no ladder.
+_SOME_TEXT = "Thank you for your question. The shop opens at nine."
 # Characters of an unparsed answer in a note.
-_SHOWN = 60
+_SHOWN = 120
+
+
+def try_out(
+    judge: Backend,
+    mode: Mode,
+    template: Template,
+    ladders: LadderSet,
+    dimensions: Sequence[Dimension],
+) -> None:
+    """Let a judge that writes find out how it is asked, by the first question of a mode about rungs."""
+    if not mode.writes or judge.recorded is not None:
+        return
+    dimension, groups = dimensions[0], []
+    for context, ladder in drawn_ladders(ladders, dimension)[:1]:
+        groups = mode.check_questions(ladders, context, dimension, ladder, dimensions)
+    if not groups:
+        context = Context(id="", task=ladders.task, text="")
+        output = Output(id="", context_id="", system="", text=_SOME_TEXT)
+        groups = mode.groups(output, context, dimensions, ladders, orders=1)
+    judge.try_out(mode.first_prompt(template, groups[0]))
 
 
 def ask_whole(
@@ -80,7 +108,7 @@ def parsed_answer(answer: Completion, read: Callable[[str, bool], T | str]) -> T
     is_long = len(said) > LONGEST
     found = read(said[:LONGEST], answer.finish != "length" and not is_long)
     if isinstance(found, str):
-        return f"{found}; the answer is {answer.text[:_SHOWN]!r}{place}"
+        return f"{found}{THE_ANSWER}{answer.text[:_SHOWN]!r}{place}"
     return found
 
 

@@ -196,3 +196,70 @@ def test_parts_of_a_run_have_one_judge(judge, command, fails, tmp_path):
     message = fails(2, *part, "2/2")
     assert message.startswith(f"refladder: {out}: its files are of another run (")
     assert [path.name for path in out.glob("*.jsonl")] == ["00.jsonl"]
+
+
+LINES = "1: 10\n2: 20\n3: 40\n4: 20\n5: 10"
+STATED = (*RELEVANCE, "--any-judge", "--no-store", "--answers", "rating:stated")
+
+
+def rated(_messages, _seed):
+    return {"index": 0, "message": {"role": "assistant", "content": LINES}, "finish_reason": "stop"}
+
+
+def test_a_dry_run_of_written_answers_says_what_they_are_expected_to_cost(
+    judge, command, write_jsonl, tmp_path
+):
+    server, named = judge(replace(OPENAI, answer=rated))
+    (tmp_path / "prices.toml").write_text("[toy]\ninput = 2\noutput = 8\n")
+    score = (
+        "score",
+        write_jsonl(harbour(3)),
+        *STATED,
+        *named,
+        "--prices",
+        tmp_path / "prices.toml",
+    )
+    planned = command(*score, "--dry-run").out
+    (said,) = json.loads(command(*score, "--dry-run", "--json").out)["backends"]
+    # 24 of the check, 5 rungs of each of 12 ladders, 3 rows; the first of the check is answered before.
+    calls = 24 + 60 + 3
+    assert (said["calls"], said["requests"]) == (calls, calls)
+    assert said["expected_answer_tokens"] == 28 * calls
+    assert said["answer_tokens"] == 300 * calls
+    prompts = 2 * said["prompt_tokens"] / 1e6
+    expected, most = prompts + 8 * 28 * calls / 1e6, prompts + 8 * 300 * calls / 1e6
+    assert (said["expected_usd"], said["usd"]) == pytest.approx((expected, most))
+    words = f"about {28 * calls:,} answer tokens (at most {300 * calls:,}), about {expected:.4f} USD, at most {most:.4f} USD"
+    assert words in planned
+    assert "\nnothing was asked but 1 request that showed how the server answers\n" in planned
+    # A budget is compared with what is expected.
+    server.asked.clear()
+    short = command(*score, "--budget", f"{0.9 * expected:.4f}")
+    assert (
+        f"this run costs about {expected:.4f} USD, at most {most:.4f} USD, and the budget"
+        in short.err
+    )
+    assert len(server.asked) == 1
+    assert command(*score, "--budget", f"{1.1 * expected:.4f}").code == 0
+
+
+def test_what_all_runs_of_a_table_asked_is_recorded_and_said(judge, command, write_jsonl, tmp_path):
+    server, named = judge(replace(OPENAI, answer=rated))
+    out = tmp_path / "out.jsonl"
+    score = ("score", write_jsonl(harbour(9)), *STATED, *named, "--out", out)
+    score += ("--judge-option", "max-concurrency=1")
+    refuse = partial(setattr, server, "quirks", replace(OPENAI, key="another"))
+    server.asked = Watched(4, refuse)
+    assert command(*score).code == 1
+    first = len(server.asked)
+    kept = tmp_path / "out.jsonl.judgments.jsonl.spent.json"
+    assert json.loads(kept.read_text())["spent"][0]["requests"] == first
+    server.quirks, server.asked = replace(OPENAI, answer=rated), []
+    done = command(*score)
+    assert (done.code, kept.exists()) == (0, False)
+    (spent,) = json.loads((tmp_path / "out.jsonl.run.json").read_text())["spent"]
+    assert spent["requests"] == first + len(server.asked)
+    assert (
+        f"with the runs before: openai:toy: {spent['calls']} calls, {spent['requests']} requests"
+        in done.err
+    )

@@ -16,15 +16,36 @@ from toy_server import MODEL, OPENAI, TEXT_ONLY, VLLM, ToyServer
 from waiting import HANG
 
 from refladder.backends import connect
-from refladder.backends.openai.errors import Refusal, Tally
+from refladder.backends.openai.errors import Refusal, Tally, refused_field, shown
 from refladder.backends.openai.errors import unavailable as error_of
 from refladder.records import Sampling
 
 CANARY = "sk-canary-5d41402abc4b2a76"
 
 
-def failing(message, status):
-    return Reply({"error": {"message": message}}, status)
+def failing(message, status, **more):
+    return Reply({"error": {"message": message, **more}}, status)
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"error": {"message": "no", "param": "temperature"}}, "temperature"),
+        ({"error": {"message": "no", "param": "messages[0].content"}}, "messages"),
+        ({"detail": [{"type": "extra_forbidden", "loc": ["body", "seed"]}]}, "seed"),
+        ({"object": "error", "message": {"detail": [{"loc": ["body", "n"]}]}}, "n"),
+        ({"error": "no"}, ""),
+        ("no", ""),
+    ],
+)
+def test_the_field_that_an_error_names(body, field):
+    assert refused_field(body) == field
+
+
+@pytest.mark.parametrize(("key", "told"), [("x" * 8, "say [key]"), ("x", "say xxxxxxxx")])
+def test_a_key_of_a_few_letters_is_no_secret(key, told):
+    assert shown("say xxxxxxxx", key) == told
+    assert shown("say xxxxxxxx", None, [key]) == told.replace("key", "header")
 
 
 def test_nothing_answers():
@@ -38,7 +59,7 @@ def test_nothing_answers():
 
 def test_a_wrong_key(serve, monkeypatch):
     server = serve(replace(OPENAI, key="right"))
-    monkeypatch.setenv("REFLADDER_API_KEY", "wrong")
+    monkeypatch.setenv("REFLADDER_API_KEY", "wrong-key")
     message = r"the key was refused \(401: Incorrect API key provided: \[key\]\); set REFLADDER_API_KEY or OPENAI"
     with unavailable(message):
         _ = to(server).fingerprint
@@ -73,7 +94,27 @@ QUOTA = {"message": "You exceeded your current quota", "code": "insufficient_quo
     ("reply", "message"),
     [
         (Reply({"a": 1}), "the answer holds no choices; check --base-url and the server's own log"),
-        (Reply({"choices": []}), "the answer holds no choices"),
+        (Reply({"choices": []}), r"the answer holds no choices \(2 times\)"),
+        # An error in another dress is what it would be with its own status.
+        (failing("busy", 200, code=503), r"the server answered 503: busy \(2 times\)"),
+        (
+            failing("busy", 200, code="overloaded_error"),
+            r"the server answered 503: busy \(2 times\)",
+        ),
+        (Reply({"error": QUOTA | {"code": "429"}, "id": "1"}), r"the quota is used up \(429: You"),
+        (failing("no such key", 200, code=401), r"it was sent no key \(401: no such key\)"),
+        (
+            Reply({"choices": [{"error": {"code": 502, "message": "gone"}}]}),
+            r"answered 502: gone \(2",
+        ),
+        (
+            Reply({"choices": [{"finish_reason": "error"}]}),
+            r"502: the answer ended with an error \(2",
+        ),
+        (
+            Reply({"choices": [], "promptFeedback": {"blockReason": "SAFETY"}}),
+            "content filter: SAFETY",
+        ),
         (failing("busy\x1b[31m", 200), r"it answered with an error: busy \[31m; check"),
         (Reply([1]), r"the answer is not a JSON object: '\[1\]' \(2 times\)"),
         (Reply(b'{"choices": [{'), r"the answer is not JSON: '\{\"choices\": \[\{' \(2 times\)"),

@@ -13,6 +13,7 @@ from toy_server import LLAMA_CPP_PYTHON, LLAMA_SERVER, OPENAI, SGLANG, TEXT_ONLY
 from refladder.backends.openai.client import Capabilities
 from refladder.backends.openai.handshake import from_text, to_text
 from refladder.errors import BackendUnavailableError, LabelsUnavailableError
+from refladder.records import Sampling
 from refladder.testing import check_backend
 
 EXACT = {"exact:token-ids": VLLM, "exact:score": SGLANG, "exact:vocabulary": LLAMA_SERVER}
@@ -270,7 +271,7 @@ def test_the_handshake_is_made_once_and_kept_between_runs(serve, tmp_path):
 
 
 KEPT = Capabilities(mode="top", top=20, completion="prefill", refused=("exact: no",))
-DIALECT = {"length_field": "max_tokens", "tempered": True, "tokens": None}
+DIALECT = {"length_field": "max_tokens", "refused": [], "tokens": None}
 
 
 @pytest.mark.parametrize(
@@ -285,7 +286,7 @@ DIALECT = {"length_field": "max_tokens", "tempered": True, "tokens": None}
         {"thinks": None},
         {"refused": "exact: no"},
         {"dialect": {**DIALECT, "length_field": "model"}},
-        {"dialect": {**DIALECT, "tempered": "yes"}},
+        {"dialect": {**DIALECT, "refused": "yes"}},
         {"dialect": {**DIALECT, "tokens": "anywhere"}},
         {"made": float("nan")},
         {"made": 0},  # more than a day ago
@@ -345,3 +346,102 @@ def test_tokens_of_writing_prompts_and_of_answers(serve):
     assert to(serve(OPENAI)).count_tokens(prompts) is None
     assert to(serve(OPENAI)).label_tokens == 1
     assert to(serve(TEXT_ONLY), samples=5).label_tokens == 80  # 5 answers of at most 16 tokens
+
+
+WRITTEN = Sampling(max_tokens=300, temperature=0.0)
+EXTRA = '{"response_format": {"type": "text"}}'
+
+
+def chats(server):
+    return [body for path, body in server.asked if path == "/v1/chat/completions"]
+
+
+@pytest.mark.parametrize(
+    ("quirks", "extra", "left_out", "first"),
+    [
+        # A top-p of 1 and a seed are not sent where nothing is drawn.
+        ({"refuses": ("top_p", "seed")}, None, [], 1),
+        ({"refuses": ("temperature",)}, None, ["temperature"], 2),
+        ({"refuses": ("temperature", "seed")}, None, ["temperature", "seed"], 3),
+        ({"length_field": "max_completion_tokens"}, None, [], 2),
+        ({"refuses": ("response_format",)}, EXTRA, ["response_format"], 2),
+        ({}, EXTRA, [], 1),
+    ],
+)
+def test_the_first_question_finds_out_which_fields_are_refused(
+    serve, quirks, extra, left_out, first
+):
+    server = serve(replace(OPENAI, **quirks))
+    writer = to(server, extra=extra).for_writing()
+    asked = questions(3)
+    writer.try_out(asked[1])
+    assert len(chats(server)) == first
+    drawn = "temperature" in left_out
+    assert writer.answering == Sampling(max_tokens=300, temperature=float(drawn))
+    texts = [each.text for each in writer.write(asked, writer.answering)]
+    # No other request was refused, and what was answered first is not asked again where nothing is drawn.
+    assert len(chats(server)) == first + 2 + drawn
+    assert (writer.read_mode.left_out, writer.read_mode.mode) == (left_out, "written")
+    assert not {*left_out} & {*chats(server)[-1]}
+    if not drawn:
+        good = to(serve(OPENAI)).for_writing()
+        assert texts == [each.text for each in good.write(asked, writer.answering)]
+
+
+@pytest.mark.parametrize("writes", [True, False])
+def test_without_a_system_message_its_text_begins_the_question(serve, tmp_path, writes):
+    (tmp_path / "system.txt").write_text("Be strict.")
+    server = serve(replace(OPENAI, refuses=("system",)))
+    backend = to(server, system=str(tmp_path / "system.txt"))
+    if writes:
+        backend.for_writing().write(questions(2), WRITTEN)
+    else:
+        backend.read_labels(questions(2), LABELS)
+        assert "it takes no system message, so that text begins each question" in backend.notice
+    (message,) = chats(server)[-1]["messages"]
+    assert message["content"].startswith("Be strict.\n\nText: text number")
+
+
+def test_what_the_server_refuses_is_said_once(serve, caplog):
+    writer = to(serve(replace(OPENAI, refuses=("temperature",)))).for_writing()
+    writer.try_out(questions(1)[0])
+    _ = writer.fingerprint
+    (message,) = caplog.messages
+    told = (
+        "it refuses the field temperature, which is left out, so another run may give other answers"
+    )
+    assert message.endswith(f"/v1: {told}")
+
+
+@pytest.mark.parametrize(
+    ("quirks", "thinks", "tokens"),
+    [
+        ({"thinks": True}, True, 4096),
+        ({"thinks": True, "thoughts": "reasoning_content"}, True, 4096),
+        ({"thinks": True, "switch": {"reasoning_effort": "none"}}, False, 300),
+    ],
+)
+def test_the_first_question_finds_out_whether_the_model_thinks(serve, quirks, thinks, tokens):
+    writer = to(serve(replace(OPENAI, **quirks))).for_writing()
+    writer.try_out(questions(1)[0])
+    assert writer.capabilities.thinks == thinks
+    assert writer.answering.max_tokens == tokens
+    assert ("thoughts:off(reasoning_effort)" in writer.fingerprint) == (not thinks)
+
+
+@pytest.mark.parametrize(
+    ("refused", "mode"),
+    # The toy model draws by the seed alone.
+    [(("seed",), "top20"), (("n",), "sample20-shares"), (("n", "seed"), "sample1-fixed-shares")],
+)
+def test_labels_are_read_without_the_fields_that_are_refused(serve, refused, mode):
+    silent = "silent" if mode.startswith("sample") else "yes"
+    backend = to(serve(replace(OPENAI, refuses=refused, chat_logprobs=silent)))
+    assert mode_of(backend) == mode
+    assert all(reading.logprobs for reading in backend.read_labels(questions(2), LABELS))
+
+
+def test_a_list_that_every_row_would_refuse_is_refused_by_the_handshake(serve):
+    backend = to(serve(replace(OPENAI, null_first=True)))
+    assert mode_of(backend) == "sample20-shares"
+    assert "top: an invalid entry among the log-probabilities" in backend.read_mode.not_better[1]

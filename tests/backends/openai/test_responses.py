@@ -267,3 +267,10 @@ def test_a_writers_answer():
 def test_content_in_parts():
     parts = [{"type": "text", "text": "Bet"}, {"text": "ter"}]
     assert parse_answer(said(parts)).text == "Better"
+
+
+@pytest.mark.parametrize(("last", "counts"), [(7.9e-5, True), (8.1e-5, False)])
+def test_a_label_outside_the_list_may_have_a_ten_thousandth_of_the_mass(last, counts):
+    # The mass is .8, and a token outside the list has at most the probability of the last one.
+    reading = read({"Better": 0.6, "Similar": 0.2, "The": last})
+    assert (reading.logprobs is not None) == counts

@@ -357,6 +357,32 @@ def test_ladders_of_contexts_are_counted_too(fails, tmp_path):
     assert fails(2, f"rescore {kept}").startswith(message)
 
 
+@pytest.mark.parametrize("least", [0.3, 0.31])
+def test_rescore_leaves_out_rungs_of_low_mass_as_score_does(tmp_path, least):
+    class Doubtful(Rater):
+        """Rates the rungs of one anchor 3, with little on labels."""
+
+        def read_labels(self, prompts, labels):
+            doubtful = [prompt.slots["target"].startswith("text a") for prompt in prompts]
+            self.rated = lambda text: 3.0 if text.startswith("text a") else quality_of(text)
+            read = super().read_labels(prompts, labels)
+            return [
+                replace(each, mass=0.3) if low else each
+                for each, low in zip(read, doubtful, strict=True)
+            ]
+
+    kept, again = tmp_path / "kept.jsonl", tmp_path / "again.jsonl"
+    how = {"any_judge": True, "store": False}
+    scored(Doubtful(), "rating", judgments=kept, least_mass=0.0, **how)
+    refladder.rescore(kept, out=again, least_mass=least)
+    expected = scored(Doubtful(), "rating", least_mass=least, **how)
+    assert [row["clarity_grade"] for row in read_lines(again)] == [
+        row["clarity_grade"] for row in expected
+    ]
+    # Two of three anchors rate each rung by its level: 3.5 has the grade 3.4. With the third, which says 3, rungs are nearer.
+    assert (expected[0]["clarity_grade"] == pytest.approx(3.4)) == (least == 0.31)
+
+
 def test_a_judge_that_fails_keeps_what_it_answered(tmp_path):
     kept = tmp_path / "kept.jsonl"
 
@@ -377,8 +403,8 @@ def test_a_judge_that_fails_keeps_what_it_answered(tmp_path):
         scored(judge, "rating:stated", ladders, rows_of(*[2.5] * 20), **how)
     judge.fails, asked = False, len(judge.prompts)
     assert scored(judge, "rating:stated", ladders, rows_of(*[2.5] * 20), **how) == expected
-    # 5 rungs and 20 texts without the 14 that were kept, and the 2 of the check.
-    assert len(judge.prompts) - asked == 25 - 14 + 2
+    # 20 texts without the 14 that were kept after the 5 rungs, and the 2 of the check.
+    assert len(judge.prompts) - asked == 20 - 14 + 2
 
 
 def test_an_unparsed_rating_has_its_reason_and_the_other_criteria_a_score():
@@ -508,6 +534,17 @@ def test_rungs_of_own_ladders_are_those_of_the_first_revision():
 def test_settings_of_comparisons_are_refused(settings, message):
     with pytest.raises(UsageError, match=f"^{re.escape(message)}"):
         scored(Rater(), "rating:stated", **settings)
+
+
+def test_criteria_whose_columns_differ_in_case_only_are_refused_before_a_judge_is_asked():
+    judge = Rater()
+    ladders = made(dimensions=[replace(TONE, name="on topic"), replace(TONE, name="On_topic")])
+    message = "dimension 'On_topic' would share the column 'On_topic_note' with another; score them"
+    with pytest.raises(UsageError, match=message):
+        scored(judge, "rating", ladders)
+    with pytest.raises(UsageError, match=message):
+        refladder.Scorer(ladders=ladders, judge=judge, answers="rating")
+    assert not judge.prompts
 
 
 def test_a_judge_without_label_probabilities_is_told_the_way_on():
@@ -730,7 +767,8 @@ def test_a_scorer_rates_the_rungs_once():
                 (quality, 1 + 4 * (quality - 0.5) / 5)
             )
             assert score.signature == signature
-    assert len(judge.prompts) == 15 + 2
+    # 3 anchors of 5 rungs, 2 of each for the check, and 2 texts.
+    assert len(judge.prompts) == 15 + 6 + 2
 
 
 # The check: best and worst of 12 ladders on 2 dimensions. The rungs: 5 of 12 on 2 dimensions. 2 texts.

@@ -437,13 +437,18 @@ def test_the_command_shows_the_spread_of_orders_and_a_dry_run_counts_the_answers
     tmp_path, command, write_jsonl
 ):
     rules = tmp_path / "rules.jsonl"
-    rules.write_text(json.dumps({"role": "stated", "text": all_rungs(60)}) + "\n")
+    # a rung is compared with the four others
+    of_text = {"contains": {"target": "Ember sneezed."}, "text": all_rungs(60)}
+    of_rung = {"text": "A: 60\nB: 60\nC: 60\nD: 60"}
+    rules.write_text(
+        "".join(json.dumps({"role": "stated", **rule}) + "\n" for rule in (of_text, of_rung))
+    )
     contexts = ("story-04", "story-07")
     table = write_jsonl([{"context_id": name, "output": "Ember sneezed."} for name in contexts])
     judge = ("--judge", f"scripted:{rules}", "--any-judge")
     base = ("score", table, "--ladders", "demo/story", "--dimension", "coherence", *judge)
     # the judge check: both ends of 12 ladders, asked once
-    for answers, calls in (("stated", 26), ("stated:8", 40)):
+    for answers, calls in (("stated", 26), ("stated:8", 16)):
         done = command(*base, "--answers", answers, "--dry-run")
         assert f": {calls} calls," in done.out
         assert "  texts are the most probable ones (temperature 0)\n" in done.out

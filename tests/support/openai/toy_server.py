@@ -18,6 +18,8 @@ MODEL = "toy"
 class Quirks:
     # yes, silent (accepted and not returned), refused, forbidden (with a 403)
     chat_logprobs: str = "yes"
+    refuses: tuple = ()  # fields, each refused in the words and the status of some server; system is the role
+    null_first: bool = False  # an alternative of the first token has null instead of a number
     # the fields without which another provider answers, which drops log-probabilities
     routed: dict | None = None
     top_limit: int | None = 20
@@ -68,6 +70,23 @@ TRANSFORMERS = replace(
     TEXT_ONLY, completions=True, completion_logprobs="silent", token_prompts=False, fixed=True
 )
 _FOREIGN = ("chat_template_kwargs", "thinking", "reasoning", "grammar", "continue_final_message")
+
+
+# Messages of Claude behind a gateway, Mistral, o3, Gemma, Groq and vLLM, with their status.
+REFUSALS = {
+    "top_p": (
+        400,
+        "`temperature` and `top_p` cannot both be specified for this model. Please use only one.",
+    ),
+    "seed": (
+        422,
+        "[{'type': 'extra_forbidden', 'loc': ['body', 'seed'], 'msg': 'Extra inputs are not permitted'}]",
+    ),
+    "temperature": (400, "`temperature` is deprecated for this model."),
+    "system": (400, "System role not supported"),
+    "response_format": (400, "'response_format' is not supported with this model"),
+    "n": (400, "'n' : number must be at most 1"),
+}
 
 
 class RefusedError(Exception):
@@ -132,7 +151,8 @@ class ToyServer(HttpServer):
         self._check_fields(sent, quirks)
         messages = sent["messages"]
         if quirks.answer is not None:
-            return {"choices": [quirks.answer(messages, sent.get("seed", 0))]}
+            usage = {"prompt_tokens": 100, "completion_tokens": 29}
+            return {"choices": [quirks.answer(messages, sent.get("seed", 0))], "usage": usage}
         ids = self.model.encode(
             self._rendered(sent, begun=messages[-1]["role"] == "assistant" and quirks.continues)
         )
@@ -143,7 +163,10 @@ class ToyServer(HttpServer):
         ]
         return {"choices": choices, "usage": {"prompt_tokens": len(ids), "completion_tokens": 1}}
 
-    def _check_fields(self, sent, quirks):  # noqa: C901  one branch a field
+    def _check_fields(self, sent, quirks):  # noqa: C901, PLR0912  one branch a field
+        roles = {message["role"] for message in sent["messages"]}
+        for given in {*sent, *roles}.intersection(quirks.refuses):
+            raise RefusedError(*REFUSALS[given])
         for given in ("max_tokens", "max_completion_tokens"):
             if given in sent and given != quirks.length_field:
                 raise RefusedError(
@@ -254,10 +277,13 @@ class ToyServer(HttpServer):
                 value = -9999.0
             return {"token": self.model.token(number), "id": int(number), "logprob": value}
 
+        alternatives = [entry(number) for number in best]
+        if self.quirks.null_first and alternatives:
+            alternatives[0]["logprob"] = None
         return {
             **entry(token),
             "logprob": float(logprobs[token]),
-            "top_logprobs": [entry(number) for number in best],
+            "top_logprobs": alternatives,
         }
 
     def _complete(self, sent):
