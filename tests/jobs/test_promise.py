@@ -126,10 +126,10 @@ def test_the_words_and_the_boundary_of_one_percent():
         f"{SAID} 1.00, Kolmogorov-Smirnov test on one row a context, p 4.1e-09), so its promise may not hold: label rows "
         "of this table and calibrate again"
     )
-    # With n = m = 20, p = .01 is at 1.628 * sqrt(2 / 20) = .515: k of the 20 are moved above all.
-    for moved, told in ((10, False), (11, True)):
-        scores = np.where(np.arange(20) < moved, 9.0, np.arange(20) / 20)
-        assert bool(other_scores(scores, old)) == told
+    # Of 200 scores, k are moved above all: p = 2 exp(-2 * 100 * (k / 200)^2) is .0120 for 32 and .0086 for 33.
+    old, low = spread_of(np.arange(200)), np.arange(200.0)
+    for moved, told in ((32, False), (33, True)):
+        assert bool(other_scores(np.where(low < moved, 999.0, low), old)) == told
     assert spread_of([]) is None
     assert other_scores(np.ones(1), None) == other_scores(np.zeros(0), old) == ""
 

@@ -190,7 +190,7 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(
         assert counts["above_top"] == {"coherence": 5, "complexity": 6}
         assert counts["below_bottom"] == {"coherence": 1, "complexity": 0}
     key = read_run(out).key
-    (check,), (doubtful, *beyond) = key["facts"], key["warnings"]
+    (check, _), (doubtful, *beyond) = key["facts"], key["warnings"]
     counts = "coherence 6 of 12 ladders, complexity 6 of 12 ladders"
     assert check == f"judge check, best rung against the worst: {counts}."
     assert doubtful.endswith(f" better than chance ({counts}); do not rely on its scores.")

@@ -597,3 +597,15 @@ def test_the_limits_of_sharing_at_either_side(monkeypatch):
     # 10 pairs of anchors with 10 comparisons each
     assert [verdict_of(5, share) for share in (0.8, 0.79)] == ["pass", "refuse"]
     assert [verdict_of(6, 0.5, high) for high in (0.7, 0.6999)] == ["pass", "refuse"]
+
+
+@pytest.mark.parametrize(("anchors", "tested"), [("abcd", False), ("abcde", True)])
+def test_three_steps_are_tested_with_five_anchors(anchors, tested):
+    """3 steps at .1: 3 / 2^4 = .1875 and 3 / 2^5 = .094."""
+    opened = shared(
+        {
+            name: tuple(f"{level}{place}" for level in range(1, 5))
+            for place, name in enumerate(anchors)
+        }
+    )
+    assert (certify(opened, open_asker(opened, Numbers())).tests is not None) == tested

@@ -259,6 +259,13 @@ def test_a_good_judge_is_hardly_ever_refused_whatever_the_number_of_criteria(
         assert (end in warnings) == bool(counts)
 
 
+@pytest.mark.parametrize(("right", "refused"), [(20, False), (19, True)])
+def test_all_ladders_together_have_an_error_of_five_percent(right, refused):
+    """20 of 30 ladders have p = .0494, and 19 have .1002 (scipy); 2 of 3 are no rare lot of a good judge."""
+    checks = [check_of(str(number), 2 - (number < 20 - right), 3) for number in range(10)]
+    assert any("together" in line for line in check_lines(checks)[1]) == refused
+
+
 def test_dimensions_with_few_ladders_count_together_for_a_note(said):
     """Of 6 ladders, 3 have p = .66, and 6 have p = .016; 1 of 3 is the lot of a good judge with .028, above .05 / 2."""
     three = until_story("story-03")

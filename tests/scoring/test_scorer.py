@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from doubles import Double, items_of
 
 from refladder.files.ladder_sets import load_ladders
 from refladder.records import Judgment, LabelReading, Output, Run, Score
+from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.question import rung_id
 from refladder.scoring.scorer import LadderScorer, Verdicts
@@ -112,3 +114,8 @@ def test_texts_beyond_the_ends_of_the_ladder_with_both_orders():
     assert counted({3: above}, orders=2)[:2] == [1, 1]
     assert counted({3: below}, orders=2)[:2] == [0, 1]
     assert counted({3: [(0.9, 0.05, 0.05), None]}, orders=2)[:2] == [None, None]
+
+
+@pytest.mark.parametrize(("mass", "low"), [(0.5, False), (0.49, True), (None, False)])
+def test_less_than_half_of_the_probability_is_a_low_label_mass(mass, low):
+    assert has_low_mass(SimpleNamespace(logprobs=(0.0,), mass=mass)) == low
