@@ -44,9 +44,11 @@ def try_out(
     for context, ladder in drawn_ladders(ladders, dimension)[:1]:
         groups = mode.check_questions(ladders, context, dimension, ladder, dimensions)
     if not groups:
-        context = Context(id="", task=ladders.task, text="")
+        # A set of a benchmark lacks the texts of its contexts, and the question is only for the form of the answer.
+        with_ladder = (context_id for context_id, name in ladders.ladders if name == dimension.name)
+        context = Context(id=next(with_ladder, ""), task=ladders.task, text="")
         output = Output(id="", context_id="", system="", text=_SOME_TEXT)
-        groups = mode.groups(output, context, dimensions, ladders, orders=1)
+        groups = mode.groups(output, context, [dimension], ladders, orders=1)
     judge.try_out(mode.first_prompt(template, groups[0]))
 
 
