@@ -207,8 +207,10 @@ def section(
         "",
         f"{len(texts)} texts of {len(set(contexts.tolist()))} contexts; {unread} rungs could not be read.",
         "",
-        "| way | judges | shift | over contexts | over contexts and readers | times the zero line | decisions that change | "
-        "beyond the best cut-off |",
+        (
+            "| way | judges | shift | over contexts | over contexts and readers | times the zero line | "
+            "decisions that change | beyond the best cut-off |"
+        ),
         "|---|---|--:|---|---|--:|--:|--:|",
     ]
     facts: dict[str, Any] = {"decisions": {}}
@@ -234,8 +236,10 @@ def section(
     facts["gain"] = np.quantile(gain, [0.025, 0.975])
     lines += [
         "",
-        "Strict against lenient, shift of the rating less that of the place, 95 % interval over contexts and readers: "
-        f"{stays.interval(gain.tolist())}.",
+        (
+            "Strict against lenient, shift of the rating less that of the place, 95 % interval over contexts and readers: "
+            f"{stays.interval(gain.tolist())}."
+        ),
         "",
         "Standard deviation between the readers of a cell, in rating points (texts, rungs): "
         + "; ".join(
@@ -300,10 +304,13 @@ def main() -> None:
     head = [
         "# Does the number stay? Readers apart",
         "",
-        f"`python bench/apart.py ../shared/data`: {len(readings):,} readings by {len({row['reader'] for row in readings})} "
-        "readers of at most 20 requests; none read texts and rungs of one cell. Shifts are in standard deviations. Intervals "
-        f"are 95 % percentile intervals of {given.draws:,} bootstrap samples of contexts, and of {given.draws // 5:,} of contexts "
-        "and readers. `line` is the place of the first study, `ladder` its comparisons with each rung.",
+        (
+            f"`python bench/apart.py ../shared/data`: {len(readings):,} readings by "
+            f"{len({row['reader'] for row in readings})} readers of at most 20 requests; none read texts and rungs of one cell. "
+            "Shifts are in standard deviations. Intervals are 95 % percentile intervals of "
+            f"{given.draws:,} bootstrap samples of contexts, and of {given.draws // 5:,} of contexts and readers. `line` is the "
+            "place of the first study, `ladder` its comparisons with each rung."
+        ),
         "",
     ]
     facts, tables = {}, []
