@@ -18,9 +18,8 @@ from refladder.backends.openai.client import (
     begun_answer,
     split_answer,
 )
-from refladder.backends.openai.errors import Refusal, at, rows_at
+from refladder.backends.openai.errors import ANSWERED, Refusal, at, rows_at
 from refladder.backends.openai.responses import (
-    ANSWERED,
     ENDED,
     FILTERED,
     REFUSED,

@@ -98,7 +98,7 @@ class Options:
         them. None in `extra` removes a field; None in `body` is a field of `extra` that the server refused.
         """
         fields: dict[str, object] = {**body, **self.extra}
-        spared = {"n": 1}
+        spared: dict[str, object] = {"n": 1}
         if fields.get("temperature") == 0:
             spared |= {"seed": fields.get("seed"), "top_p": 1}
         for name, value in spared.items():
