@@ -121,8 +121,8 @@ class Session:
             # The command line writes false and true.
             text = str(value).lower() if isinstance(value, bool) else str(value)
             texts[name.replace("-", "_")] = text
-        called = backend if isinstance(backend, str) else id(backend)
-        key = (called, writes, *sorted(texts.items()))
+        opened_by = backend if isinstance(backend, str) else id(backend)
+        key = (opened_by, writes, *sorted(texts.items()))
         if key not in self._opened:
             if isinstance(backend, str):
                 self._opened[key] = self._connected(backend, texts, flag, writes=writes)

@@ -191,8 +191,8 @@ def cost_words(costs: SpentCosts | PlannedCosts) -> str:
         bound = "at most " if costs.requests is None or planned is not None else ""
         answers = f"{bound}{plural(costs.answer_tokens or 0, 'answer token')}"
         if planned is not None and planned.expected_answer_tokens < (costs.answer_tokens or 0):
-            expected = plural(planned.expected_answer_tokens, "answer token")
-            answers = f"about {expected} ({bound}{costs.answer_tokens:,})"
+            tokens = plural(planned.expected_answer_tokens, "answer token")
+            answers = f"about {tokens} ({bound}{costs.answer_tokens:,})"
             about = "about "
         if costs.answer_tokens:
             parts.append(answers)

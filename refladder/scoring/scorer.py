@@ -12,7 +12,7 @@ import numpy as np
 
 from refladder.arrays import known_numbers
 from refladder.backends.dry_run import DryRunBackend
-from refladder.errors import UsageError, option, plural
+from refladder.errors import UsageError, agreeing, option
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.records import Context, Run, RungRating, Sampling, Score
 from refladder.scoring.asker import Asker, judging_template
@@ -324,7 +324,11 @@ class LadderScorer:
     def check_readable(self) -> None:
         """Raise JudgeRefusedError if rows were asked about, and nothing could be read so far."""
         if self._unread:
-            asked = f"the first {plural(min(self._unread_rows, MOST_ROWS), 'row')}"
+            asked = agreeing(
+                self._unread_rows,
+                "the first row",
+                f"the first {min(self._unread_rows, MOST_ROWS)} rows",
+            )
             raise unread_error(self.judge.fingerprint, asked, self._unread)
 
     def judge_rungs(self, known: Sequence[Judgment] = ()) -> list[Judgment]:

@@ -56,7 +56,7 @@ def unread_error(judge: str, asked: str, unread: Sequence[Judgment]) -> JudgeRef
     if "custom_id" in notes[0]:
         cause += "; or correct the lines of the file"
     shown = "; ".join(notes[:_SHOWN])
-    again = "the same command asks unread questions again"
+    again = "the same command asks these questions again"
     if any("label mass" in note for note in notes):
         again = "delete them to ask again"
     return JudgeRefusedError(

@@ -321,7 +321,7 @@ def test_a_damaged_record_of_earlier_costs_is_refused_before_a_model_is_asked(co
     path.write_text(json.dumps(record))
     models = two_models()
     words = (
-        r"out/run\.json: not the record of a contest field 'spent\.0\.calls': .* found 'two'; "
+        r"out/run\.json: not the record of a run field 'spent\.0\.calls': .* found 'two'; "
         r"delete it, and run the command again$"
     )
     with pytest.raises(DataError, match=words):

@@ -450,7 +450,7 @@ def test_a_reward_of_an_unreadable_judge_is_none_at_most_once(judge):
     made.shares = lambda slots: Rehearsed.shares(made, slots) if slots["target"] in ENDS else None
     rewarded = reward(ladders="demo/story", judge="rehearsed", **ONE)
     assert rewarded([""], **column) == [None]
-    with pytest.raises(JudgeRefusedError, match="no answer of the first 1 row could be read"):
+    with pytest.raises(JudgeRefusedError, match="no answer of the first row could be read"):
         rewarded(["A keeper."], **column)
 
 

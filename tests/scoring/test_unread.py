@@ -75,7 +75,7 @@ def test_a_check_without_a_readable_answer_ends_the_run_whatever_judge_may_score
     assert done.err == (
         "refladder: reader/1: no answer of the judge check could be read, so nothing more is asked. no label. The "
         "likely cause: the answers have another form than the question asks for: use an instruct model with its chat "
-        "template, or another mode with --answers. Judgments so far are kept; the same command asks unread questions "
+        "template, or another mode with --answers. Judgments so far are kept; the same command asks these questions "
         "again\n"
     )
     assert (made.ends, made.others) == (CHECK, 0)

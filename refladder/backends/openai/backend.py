@@ -172,7 +172,7 @@ class OpenAIBackend(Streaming):
             _ = self.capabilities
 
     async def _meet(self, client: Client) -> Capabilities:
-        """Learn how the server is asked, before the first row."""
+        """Find out how the server is asked, before the first row."""
         client.learning = True
         if self.options.mode != "write":
             found = await handshake(client)

@@ -139,8 +139,7 @@ class Dialect:
                 return refusal.named == name
             return re.search(rf"(?<!\w){name}(?!\w)", refusal.about, re.IGNORECASE) is not None
 
-        other = "max_completion_tokens"
-        if "max_tokens" in sent and (names("max_tokens") or names(other)):
+        if "max_tokens" in sent and (names("max_tokens") or names("max_completion_tokens")):
             return replace(self, length_field="max_completion_tokens")
         # A top-p of 1 changes nothing where the server takes none.
         drawn = ("seed", *(["top_p"] if sent.get("top_p") == 1 else []), "temperature")
@@ -319,7 +318,7 @@ class Client:
         return kept | dict.fromkeys(refused & extra.keys())
 
     def _learnt(self, dialect: Dialect, refusal: Refusal, body: Mapping[str, object]) -> bool:
-        """Learn from the refusal of a request in a dialect; return whether it can be sent in another form."""
+        """Take the refusal of a request in a dialect; return whether it can be sent in another form."""
         if self.dialect != dialect:
             # Another request has found it out.
             return True

@@ -96,3 +96,21 @@ def test_without_the_client(monkeypatch):
     with unavailable(message) as raised:
         connect("openai:toy", base_url=ADDRESS)
     assert raised.value.exit_code == ExitCode.MISUSED
+
+
+@pytest.mark.parametrize(
+    ("body", "extra", "sent"),
+    [
+        # Nothing is drawn, so there is no seed and no top-p; a single answer is not numbered.
+        ({"temperature": 0.0, "top_p": 1.0, "seed": 3, "n": 1}, {}, {"temperature": 0.0}),
+        # vLLM would take the top-p of the model's own settings, so that of a text that is drawn is sent.
+        ({"temperature": 1.0, "top_p": 1.0, "seed": 3, "n": 2}, {}, {"temperature": 1.0, "top_p": 1.0, "seed": 3, "n": 2}),
+        # The user's fields win, and null removes one.
+        ({"temperature": 0.0, "seed": 3}, {"temperature": 0.5}, {"temperature": 0.5, "seed": 3}),
+        ({"temperature": 0.0, "max_tokens": 9}, {"temperature": None, "seed": 1}, {"max_tokens": 9, "seed": 1}),
+        # A field of the user's that the server refuses.
+        ({"max_tokens": 9, "top_k": None}, {"top_k": 5}, {"max_tokens": 9}),
+    ],
+)  # fmt: skip
+def test_the_fields_that_are_sent(body, extra, sent):
+    assert Options(extra=extra).sent(body) == sent
