@@ -83,8 +83,11 @@ def prove(
         prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
         (progress or _silent)(0, prompts, "judge check before the first row", 1)
         index = JudgmentIndex(None, run)
+        index.take(scorer.rung_judgments)
         asker = Asker(scorer.judge, template, index, scorer.scale.least_mass, rungs_anew=True)
-        for check in judge_checks(scorer.ladders, asker, new):
+        found = judge_checks(scorer.ladders, asker, new)
+        scorer.rung_judgments = list(index.judgments.values())
+        for check in found:
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.read:
                 write_record(path, check)

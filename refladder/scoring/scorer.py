@@ -258,6 +258,8 @@ class LadderScorer:
             else:
                 self._unasked += group
         self.run = replace(self.run, rated_rungs=sum(map(len, self._rungs)))
+        # Judgments of rungs that were asked in this run: the judge check and the grades need some of the same.
+        self.rung_judgments: list[Judgment] = []
         # Judgments about rows while none could be read, and the number of these rows; None once one was.
         self._unread: list[Judgment] | None = [] if recorded is None else None
         self._unread_rows = 0
@@ -289,6 +291,8 @@ class LadderScorer:
         """Ask the judge about a batch, except for what the log holds."""
         groups, blocks, reasons, ends = self._groups(items)
         rungs = self._rungs or []
+        if rungs:
+            log.take(self.rung_judgments)
         asker = self._asker(log, [*rungs, *groups])
         reused = log.reused
         # While nothing was read, no more rows are asked than end a run.
@@ -306,6 +310,9 @@ class LadderScorer:
         of_rungs = sum(map(len, rungs))
         if self._rungs is not None:
             self._rungs = None
+            # Those of an earlier run do not show what the judge says now.
+            if log.reused == reused:
+                self.rung_judgments = judgments[:of_rungs] or self.rung_judgments
             self._verdicts.take_rungs(judgments[:of_rungs], self._unasked, self.refused)
         return Judged(items, groups, judgments[of_rungs:], blocks, reasons)
 
