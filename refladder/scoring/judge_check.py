@@ -339,7 +339,7 @@ def _counts(checks: Sequence[JudgeCheck]) -> str:
         if check.unparsed:
             count += f" and {plural(check.unparsed, 'answer')} unparsed"
         if not check.compared:
-            count = "not checked, as the set has no texts of its contexts"
+            count = "not checked, as no text of a context of the set is known before the first row"
         elif check.low is None or check.high is None:
             count = f"no verdict with {plural(check.unparsed, 'answer')} unparsed"
         counts.append(f"{check.dimension} {count}")

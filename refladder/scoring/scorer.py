@@ -26,7 +26,7 @@ from refladder.scoring.grades import expected_grade
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.modes.written import try_out
-from refladder.scoring.question import level_of
+from refladder.scoring.question import first_revision, level_of, other_draw
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
 from refladder.scoring.unread import MOST_ROWS, unread_error
@@ -258,6 +258,10 @@ class LadderScorer:
             else:
                 self._unasked += group
         self.run = replace(self.run, rated_rungs=sum(map(len, self._rungs)))
+        # Grades by the rungs of other contexts than those that the set draws are on another scale.
+        if self._rungs and not ladders.anchors:
+            other = other_draw(first_revision(ladders), self.dimensions)
+            self.run = replace(self.run, ladders=self.run.ladders + (other and f"|rungs:{other}"))
         # Judgments of rungs that were asked in this run: the judge check and the grades need some of the same.
         self.rung_judgments: list[Judgment] = []
         # Judgments about rows while none could be read, and the number of these rows; None once one was.

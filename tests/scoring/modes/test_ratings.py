@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from dataclasses import replace
@@ -34,6 +35,7 @@ from refladder.records import (
     Revision,
     Rung,
 )
+from refladder.signatures import same_scale
 
 CLARITY = Dimension(name="clarity", description="Muddled to clear.")
 TONE = Dimension(name="tone", description="Rude to kind.", low=0.0, high=10.0)
@@ -523,6 +525,40 @@ def test_rungs_of_own_ladders_are_those_of_the_first_revision():
     fourth = sorted(text for text in asked[1] if text[5] == "d")
     assert sorted(asked[0] + fourth) == asked[1]
     assert len(fourth) == 2
+
+
+def test_a_set_without_texts_takes_the_contexts_of_the_rows_that_match_its_digests(caplog):
+    caplog.set_level(logging.INFO, "refladder")
+    whole = made(shared=False)
+    bare = replace(whole, contexts={})
+
+    def rows_with(*names, text="Question {}?"):
+        rows = []
+        for name in names:
+            (row,) = rows_of(2.5, context=name)
+            rows.append({**row, "output_id": name, "context": text.format(name)})
+        return rows
+
+    def score(rows, ladders=bare):
+        caplog.clear()
+        scores = scored(Rater(), "rating", ladders, rows)
+        return scores, "\n".join(caplog.messages)
+
+    rows, said = score(rows_with("a", "b", "c"))
+    assert "clarity 3 of 3 ladders" in said
+    # The rungs are rated 1 to 5, so 2 of 5 are below.
+    assert [row["clarity_grade"] for row in rows] == pytest.approx([2.6] * 3)
+    assert rows == score(rows_with("a", "b", "c"), whole)[0]
+    # Without the texts of c, grades are by the rungs of a and b, which is another scale.
+    two, said = score(rows_with("b", "a"))
+    assert "clarity 2 of 2 ladders" in said
+    assert re.search(r"\|rungs:[0-9a-f]{12}\|", two[0]["signature"])
+    assert "|rungs:" not in rows[0]["signature"]
+    assert not same_scale(two[0]["signature"], rows[0]["signature"], "clarity_grade")
+    assert two[0]["signature"] == score(rows_with("a", "b", "a")[:2])[0][0]["signature"]
+    # Another text is not the one that the ladders were written for.
+    _, said = score(rows_with("a", text="Another {}?"))
+    assert "not checked, as no text of a context of the set is known before the first row" in said
 
 
 @pytest.mark.parametrize(
