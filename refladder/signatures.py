@@ -20,7 +20,7 @@ BEATEN = "place:beaten"
 _NOT_OF_SCALE = re.compile(r"\|(certificate|earlier):[^|]*")
 _RECORDED = {"certificate", "earlier", "refladder"}
 # All that another judge may change where grades are on the ladder's scale.
-_OF_THE_LADDER = {"ladders", "anchors", "criteria", "weights", "place"}
+_OF_THE_LADDER = {"ladders", "rungs", "anchors", "criteria", "weights", "place"}
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?([/?]\S*)?|file:\S*")
 _READING = re.compile(r" prefix:\S+( \S+)?( answer\d+)?")
 

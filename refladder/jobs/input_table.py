@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from contextlib import closing, contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.errors import DataError, UsageError, column_option, option, plural
 from refladder.files.tables import (
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.files.tables import Rows, Write
     from refladder.loaders.input_rows import Item, Mapped
+    from refladder.records import Context
     from refladder.scoring.recorded import Recorded
     from refladder.settings import Tables
 
@@ -35,6 +38,18 @@ if TYPE_CHECKING:
 _SHOWN = 3
 # Characters of a text whose letters are counted.
 _START = 200
+
+
+class Checked(NamedTuple):
+    """A table that was read before it is scored.
+
+    `rows` is the number of its rows, None if it can be read only once, and `copies` of those that repeat an earlier one.
+    `contexts` are those of the ladder set whose texts are in the rows only.
+    """
+
+    rows: int | None = None
+    copies: int = 0
+    contexts: Mapping[str, Context] = MappingProxyType({})
 
 
 def check_input(
@@ -46,16 +61,14 @@ def check_input(
     ladders: LadderSet | None = None,
     recorded: Recorded | None = None,
     needs_ladders: bool = True,
-) -> tuple[int | None, int]:
-    """Validate a table that gets the columns `added`, before any model is opened.
-
-    Return the number of its rows, None if it can be read only once, and of those that are copies of an earlier one.
-    """
+) -> Checked:
+    """Validate a table that gets the columns `added`, before any model is opened."""
     source = tables.source
     if read_once(source):
-        return None, 0
+        return Checked()
     known = _with_ladder(ladders) if needs_ladders else ()
     count = judged = alone = copies = 0
+    contexts: dict[str, Context] = {}
     without = Counter[str]()
     with closing(read_rows(source, tables.given)) as rows:
         check_free(source, rows, added)
@@ -63,7 +76,7 @@ def check_input(
         if recorded is not None:
             read = with_every_judged(recorded, source, read, mapped)
         if ladders is not None:
-            read = _noticed(read, ladders, events)
+            read = _with_texts(_noticed(read, ladders, events), ladders, contexts)
         for item in read:
             count += 1
             copies += item.is_copy
@@ -89,7 +102,19 @@ def check_input(
             "column of the contexts",
             warns=True,
         )
-    return count, copies
+    return Checked(count, copies, contexts)
+
+
+def _with_texts(
+    rows: Iterable[Item], ladders: LadderSet, contexts: dict[str, Context]
+) -> Iterator[Item]:
+    """Yield rows; `contexts` gets those of which the set has the digest and not the text."""
+    for item in rows:
+        if (given := item.context) is not None and given.id not in contexts:
+            digest = None if given.id in ladders.contexts else ladders.digests.get(given.id)
+            if digest == given.digest:
+                contexts[given.id] = replace(given, task=ladders.task)
+        yield item
 
 
 def _with_ladder(ladders: LadderSet | None) -> Collection[str]:

@@ -36,7 +36,7 @@ from refladder.files.tables import (
     Collected,
     Row,
 )
-from refladder.jobs.input_table import check_input, open_items
+from refladder.jobs.input_table import Checked, check_input, open_items
 from refladder.jobs.recorded_judgments import check_recorded_ladders, recorded_files
 from refladder.loaders.input_rows import EMPTY, NO_ANSWER, Item, Mapped
 from refladder.loaders.scored_tables import OVERALL
@@ -150,9 +150,9 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
         recorded = read_recorded(*dict.fromkeys(spec.judgments_from))
         check_recorded_ladders(recorded, ladders)
         events.notice(recorded.notice)
-    rows, copies = None, 0
+    checked = Checked()
     if check_rows:
-        rows, copies = check_input(
+        checked = check_input(
             spec.tables,
             mapped,
             added,
@@ -161,14 +161,16 @@ def prepare(spec: ScoreSpec, events: Events, *, check_rows: bool = True) -> Prep
             recorded=recorded,
             needs_ladders=mode_of(spec.asked.answers).needs_ladders,
         )
+        # The judge check and the ratings of rungs come before the first row.
+        ladders = replace(ladders, contexts={**ladders.contexts, **checked.contexts})
     return Prepared(
         spec=spec,
         ladders=ladders,
         mapped=mapped,
         added=added,
         recorded=recorded,
-        rows=rows,
-        copies=copies,
+        rows=checked.rows,
+        copies=checked.copies,
     )
 
 

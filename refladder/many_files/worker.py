@@ -291,7 +291,11 @@ class Worker:
                     counts = self._scored_when_free(file)
             elif self._student is None:
                 folder = checks_folder() if self._task.checks else None
-                found = check_judge(self._scorer(), folder, self._session, Silent())
+                scorer = self._scorer()
+                # Those of an earlier run do not show what the judge says now.
+                if not rung_judgments:
+                    scorer.rung_judgments = self._rung_judgments
+                found = check_judge(scorer, folder, self._session, Silent())
         except PlugInError as failure:
             # One row must not end the run.
             error = DataError(f"{where}{failure}")

@@ -83,8 +83,11 @@ def prove(
         prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
         (progress or _silent)(0, prompts, "judge check before the first row", 1)
         index = JudgmentIndex(None, run)
+        index.take(scorer.rung_judgments)
         asker = Asker(scorer.judge, template, index, scorer.scale.least_mass, rungs_anew=True)
-        for check in judge_checks(scorer.ladders, asker, new):
+        found = judge_checks(scorer.ladders, asker, new)
+        scorer.rung_judgments = list(index.judgments.values())
+        for check in found:
             known[check.dimension] = check
             if (path := files[check.dimension]) and check.read:
                 write_record(path, check)
@@ -336,7 +339,7 @@ def _counts(checks: Sequence[JudgeCheck]) -> str:
         if check.unparsed:
             count += f" and {plural(check.unparsed, 'answer')} unparsed"
         if not check.compared:
-            count = "not checked, as the set has no texts of its contexts"
+            count = "not checked, as no text of a context of the set is known before the first row"
         elif check.low is None or check.high is None:
             count = f"no verdict with {plural(check.unparsed, 'answer')} unparsed"
         counts.append(f"{check.dimension} {count}")

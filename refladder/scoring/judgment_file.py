@@ -230,6 +230,8 @@ class JudgmentLog:
         self._ahead: tuple[str, Judgment] | None = None
         # Judgments of a batch that was not finished.
         self._early: dict[tuple[str, Comparison], Judgment] = {}
+        # Places of judgments that this run made before, for something else.
+        self._made: set[tuple[str, Comparison]] = set()
         # Judgments of answers that were read again, for the places of older ones in the file.
         self._better: dict[tuple[str, Comparison], Judgment] = {}
         # Judgments of the questions that are asked now.
@@ -342,6 +344,14 @@ class JudgmentLog:
         where = f"{self._path}:{self._number}"
         return where, appended_text(line, where).rstrip("\n")
 
+    def take(self, judgments: Iterable[Judgment]) -> None:
+        """Use judgments that this run made for something else, where the file holds none; they do not count as reused."""
+        for judgment in judgments:
+            place = judgment.key, judgment.comparison
+            if judgment.recipe == self.run.recipe.digest and place not in self._early:
+                self._early[place] = judgment
+                self._made.add(place)
+
     def unanswered(self, questions: Sequence[Question], *, free: bool = False) -> list[Question]:
         """Return the questions, of the next ones in the canonical order, that have no stored judgment.
 
@@ -352,6 +362,7 @@ class JudgmentLog:
         stored = self._next(questions)
         self._batch = []
         self._waiting = deque()
+        made = 0
         for position, (kept, question) in enumerate(itertools.zip_longest(stored, questions)):
             place = question.key, question.comparison
             known = self._known.get(place)
@@ -365,8 +376,10 @@ class JudgmentLog:
             again = judgment is None or _is_read_again(judgment, free=free or self._nothing_read)
             if judgment is None or (known is None and again):
                 self._waiting.append(position)
+            else:
+                made += kept is None and known is None and place in self._made
         self._placed = self._in_file = len(stored)
-        self.reused += len(questions) - len(self._waiting)
+        self.reused += len(questions) - len(self._waiting) - made
         return [questions[position] for position in self._waiting]
 
     def append(self, judgments: Sequence[Judgment]) -> None:
@@ -483,6 +496,11 @@ class JudgmentIndex(JudgmentLog):
                 f"{_next_step(self._path)}"
             )
         return False
+
+    def take(self, judgments: Iterable[Judgment]) -> None:
+        """Use judgments that this run made for something else."""
+        recipe = self.run.recipe.digest
+        self.judgments |= {each.key: each for each in judgments if each.recipe == recipe}
 
     def unanswered(self, questions: Sequence[Question], *, free: bool = False) -> list[Question]:
         """Return the questions to ask, each key once, the questions of a context next to each other."""

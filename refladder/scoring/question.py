@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.prompts import criterion
-from refladder.records import OUTPUT, RUNG, Comparison, Context, Dimension
+from refladder.records import OUTPUT, RUNG, Comparison, Context, Dimension, digest_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -182,13 +182,33 @@ def first_revision(ladders: LadderSet) -> LadderSet:
 
 
 def drawn_ladders(ladders: LadderSet, dimension: Dimension) -> list[tuple[Context, Ladder]]:
-    """Draw the ladders of a dimension that the judge check asks about, with their contexts, by a fixed seed."""
+    """Draw the ladders of a dimension that the judge check asks about, with their contexts, by a fixed seed.
+
+    The order of the draw is that of the set. A ladder whose context has no known text gives its place to the next one.
+    """
     able = []
     for (context_id, name), ladder in ladders.ladders.items():
-        if name == dimension.name and context_id in ladders.contexts:
-            able.append((ladders.contexts[context_id], ladder))
-    chosen = np.random.default_rng(_SEED).permutation(len(able))[:MOST_CHECKED].tolist()
-    return [able[number] for number in sorted(chosen)]
+        if name == dimension.name:
+            able.append((ladders.contexts.get(context_id), ladder))
+    drawn = np.random.default_rng(_SEED).permutation(len(able)).tolist()
+    known = [number for number in drawn if able[number][0] is not None]
+    chosen = (able[number] for number in sorted(known[:MOST_CHECKED]))
+    return [(context, ladder) for context, ladder in chosen if context is not None]
+
+
+def other_draw(ladders: LadderSet, dimensions: Sequence[Dimension]) -> str:
+    """Return a digest of the ladders that are drawn, where texts are missing of those that the set draws; else ""."""
+    of_set = replace(
+        ladders, contexts={each: Context(id=each, task="", text="") for each in ladders.context_ids}
+    )
+    drawn = []
+    for some in (ladders, of_set):
+        cells = []
+        for dimension in dimensions:
+            cells += [(context.id, dimension.name) for context, _ in drawn_ladders(some, dimension)]
+        drawn.append(cells)
+    found, own = drawn
+    return "" if found in ([], own) else digest_of(*itertools.chain(*found), size=6)
 
 
 def rung_questions(

@@ -26,7 +26,7 @@ from refladder.scoring.grades import expected_grade
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.modes.written import try_out
-from refladder.scoring.question import level_of
+from refladder.scoring.question import first_revision, level_of, other_draw
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
 from refladder.scoring.unread import MOST_ROWS, unread_error
@@ -258,6 +258,12 @@ class LadderScorer:
             else:
                 self._unasked += group
         self.run = replace(self.run, rated_rungs=sum(map(len, self._rungs)))
+        # Grades by the rungs of other contexts than those that the set draws are on another scale.
+        if self._rungs and not ladders.anchors:
+            other = other_draw(first_revision(ladders), self.dimensions)
+            self.run = replace(self.run, ladders=self.run.ladders + (other and f"|rungs:{other}"))
+        # Judgments of rungs that were asked in this run: the judge check and the grades need some of the same.
+        self.rung_judgments: list[Judgment] = []
         # Judgments about rows while none could be read, and the number of these rows; None once one was.
         self._unread: list[Judgment] | None = [] if recorded is None else None
         self._unread_rows = 0
@@ -289,6 +295,8 @@ class LadderScorer:
         """Ask the judge about a batch, except for what the log holds."""
         groups, blocks, reasons, ends = self._groups(items)
         rungs = self._rungs or []
+        if rungs:
+            log.take(self.rung_judgments)
         asker = self._asker(log, [*rungs, *groups])
         reused = log.reused
         # While nothing was read, no more rows are asked than end a run.
@@ -306,6 +314,9 @@ class LadderScorer:
         of_rungs = sum(map(len, rungs))
         if self._rungs is not None:
             self._rungs = None
+            # Those of an earlier run do not show what the judge says now.
+            if log.reused == reused:
+                self.rung_judgments = judgments[:of_rungs] or self.rung_judgments
             self._verdicts.take_rungs(judgments[:of_rungs], self._unasked, self.refused)
         return Judged(items, groups, judgments[of_rungs:], blocks, reasons)
 

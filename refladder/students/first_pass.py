@@ -102,7 +102,7 @@ def run(
     """Estimate the score of every row of a table, without a judge; `ladders` may have the texts of contexts."""
     mapped = mapped_of(spec, student)
     added = estimate_columns(student)
-    total, copies = check_input(spec.tables, mapped, added, events)
+    total, copies, _ = check_input(spec.tables, mapped, added, events)
     out = spec.tables.out
     with nullcontext() if out == STANDARD or isinstance(out, Collected) else locked(Path(out)):
         report = ScoreReport(signature=student.signature, copies=copies)

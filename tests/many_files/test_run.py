@@ -133,8 +133,8 @@ def varying(monkeypatch):
             logprobs = (shares[0], *[IMPOSSIBLE] * 3, shares[1])
             readings.append(LabelReading(logprobs=logprobs, mass=1.0))
         # The first rung that is rated is unparsed; it is not asked again for each file.
-        if 24 in range(len(asked) - len(prompts), len(asked)):
-            readings[24 - len(asked)] = LabelReading(reason="mumbled")
+        if len(asked) == len(prompts):
+            readings[0] = LabelReading(reason="mumbled")
         return readings
 
     monkeypatch.setattr(Builtin, "read_labels", read_labels)
@@ -148,8 +148,8 @@ def test_files_share_the_ratings_of_the_rungs_of_a_judge_that_says_another_thing
     asked, out = varying, tmp_path / "out"
     line = f"score {inputs} {LADDERS} --answers rating --any-judge --out {out}"
     assert command(line).code == 0
-    # The best and the worst rung of 12 ladders, the five of each, and the rows.
-    assert len(asked) == 24 + 60 + 240
+    # The five rungs of 12 ladders, of which the check takes the best and the worst, and the rows.
+    assert len(asked) == 60 + 240
     run = run_of(out)
     assert len(run["rung_judgments"]) == 60
     rows = [json.loads(line) for line in scored(out).splitlines()]

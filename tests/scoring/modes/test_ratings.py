@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from dataclasses import replace
@@ -34,6 +35,7 @@ from refladder.records import (
     Revision,
     Rung,
 )
+from refladder.signatures import same_scale
 
 CLARITY = Dimension(name="clarity", description="Muddled to clear.")
 TONE = Dimension(name="tone", description="Rude to kind.", low=0.0, high=10.0)
@@ -158,8 +160,9 @@ def test_what_is_asked(answers):
     ladders = made(dimensions=BOTH)
     scored(judge, answers, ladders)
     anchored, together = answers.startswith("anchored"), answers.endswith("together")
-    # The check: best and worst of 3 anchors on 2 dimensions. The rungs: 5 of 3 anchors on 2 dimensions. The rows: 2 texts.
-    expected = 12 + (0 if anchored else 30) + (2 if together else 4)
+    # The rungs: 5 of 3 anchors on 2 dimensions, of which the check takes the best and the worst. Examples need no ratings
+    # of rungs, so that only the check asks about them. The rows: 2 texts.
+    expected = (12 if anchored else 30) + (2 if together else 4)
     assert len(judge.prompts) == expected
     (row, *_) = [prompt for prompt in judge.prompts if prompt.slots["target"] == ROWS[0]["output"]]
     assert row.role == answers.replace(":", "-")
@@ -516,11 +519,46 @@ def test_rungs_of_own_ladders_are_those_of_the_first_revision():
     for ladders in (first, added):
         judge = Rater()
         scored(judge, "rating", ladders)
-        asked.append([text for text in judge.targets[-17:] if text[5] != "t"])
-    # After the check of 3 ladders, or of 4: 5 rungs of 3, and 2 rows.
-    assert asked[0] == asked[1]
+        asked.append(sorted(text for text in judge.targets if text[5] != "t"))
+    # 5 rungs of 3 ladders; the check of the later set takes the best and the worst of a fourth.
     assert len(asked[0]) == 15
-    assert {text[5] for text in asked[0]} == {"a", "b", "c"}
+    fourth = sorted(text for text in asked[1] if text[5] == "d")
+    assert sorted(asked[0] + fourth) == asked[1]
+    assert len(fourth) == 2
+
+
+def test_a_set_without_texts_takes_the_contexts_of_the_rows_that_match_its_digests(caplog):
+    caplog.set_level(logging.INFO, "refladder")
+    whole = made(shared=False)
+    bare = replace(whole, contexts={})
+
+    def rows_with(*names, text="Question {}?"):
+        rows = []
+        for name in names:
+            (row,) = rows_of(2.5, context=name)
+            rows.append({**row, "output_id": name, "context": text.format(name)})
+        return rows
+
+    def score(rows, ladders=bare):
+        caplog.clear()
+        scores = scored(Rater(), "rating", ladders, rows)
+        return scores, "\n".join(caplog.messages)
+
+    rows, said = score(rows_with("a", "b", "c"))
+    assert "clarity 3 of 3 ladders" in said
+    # The rungs are rated 1 to 5, so 2 of 5 are below.
+    assert [row["clarity_grade"] for row in rows] == pytest.approx([2.6] * 3)
+    assert rows == score(rows_with("a", "b", "c"), whole)[0]
+    # Without the texts of c, grades are by the rungs of a and b, which is another scale.
+    two, said = score(rows_with("b", "a"))
+    assert "clarity 2 of 2 ladders" in said
+    assert re.search(r"\|rungs:[0-9a-f]{12}\|", two[0]["signature"])
+    assert "|rungs:" not in rows[0]["signature"]
+    assert not same_scale(two[0]["signature"], rows[0]["signature"], "clarity_grade")
+    assert two[0]["signature"] == score(rows_with("a", "b", "a")[:2])[0][0]["signature"]
+    # Another text is not the one that the ladders were written for.
+    _, said = score(rows_with("a", text="Another {}?"))
+    assert "not checked, as no text of a context of the set is known before the first row" in said
 
 
 @pytest.mark.parametrize(
@@ -588,8 +626,8 @@ def test_the_rungs_of_the_first_anchors_give_the_grades():
     ladders = made(dimensions=BOTH)
     judge = Rater()
     (row,) = scored(judge, "rating", ladders, rows_of(3.0), anchors=2)
-    # The check asks about every anchor: 12. The rungs: 5 of 2 anchors on 2 dimensions.
-    assert len(judge.prompts) == 12 + 20 + 2
+    # The rungs: 5 of 2 anchors on 2 dimensions. The check also takes the best and the worst of the third.
+    assert len(judge.prompts) == 20 + 4 + 2
     assert "ladders:made@" in row["signature"]
     assert "|anchors:a,b|" in row["signature"]
     with pytest.raises(
@@ -607,7 +645,7 @@ RATED = [
 ]
 
 
-@pytest.mark.parametrize(("answers", "times"), [(0, len(RATED)), ("rating", 1)])
+@pytest.mark.parametrize(("answers", "times"), [(0, 5 * len(RATED)), ("rating", 3)])
 def test_the_first_anchors_score_in_an_evaluation_too(answers, times):
     class Judge(Rater):
         def read_labels(self, prompts, labels):
@@ -622,8 +660,8 @@ def test_the_first_anchors_score_in_an_evaluation_too(answers, times):
         settings = MethodSettings(answers=answers, anchors=anchors)
         refladder.evaluate(RATED, ladders=made(), judge=judge, settings=settings)
         asked[anchors] = len(judge.prompts)
-    # The 5 rungs of 2 more anchors: against each text, or rated once.
-    assert asked[3] - asked[1] == 2 * 5 * times
+    # The 5 rungs of 2 more anchors against each text; of ratings, the check has the best and the worst of all anchors.
+    assert asked[3] - asked[1] == 2 * times
 
 
 @pytest.mark.parametrize("answers", ["rating", "rating:stated"])
@@ -767,12 +805,14 @@ def test_a_scorer_rates_the_rungs_once():
                 (quality, 1 + 4 * (quality - 0.5) / 5)
             )
             assert score.signature == signature
-    # 3 anchors of 5 rungs, 2 of each for the check, and 2 texts.
-    assert len(judge.prompts) == 15 + 6 + 2
+        assert scorer._scorer.report.reused == 0
+    # 3 anchors of 5 rungs, of which the check takes the best and the worst, and 2 texts.
+    assert len(judge.prompts) == 15 + 2
 
 
-# The check: best and worst of 12 ladders on 2 dimensions. The rungs: 5 of 12 on 2 dimensions. 2 texts.
-@pytest.mark.parametrize(("answers", "calls"), [("rating", 48 + 120 + 4), ("anchored", 48 + 4)])
+# The rungs: 5 of 12 ladders on 2 dimensions, of which the check takes the best and the worst; examples are no ratings, so
+# only the check asks about 2 of them. 2 texts on 2 dimensions.
+@pytest.mark.parametrize(("answers", "calls"), [("rating", 120 + 4), ("anchored", 48 + 4)])
 def test_a_dry_run_counts_the_prompts(answers, calls, command, write_jsonl):
     table = write_jsonl(
         [{"context_id": "story-04", "output": text} for text in ("Ember sneezed.", "It rained.")]
