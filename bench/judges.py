@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
+from refladder.scoring.rung_scale import rungs_beaten
 from refladder.statistics.column_maps import best_of, held_out, mapped
 from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
+from refladder.statistics.jury import combined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,28 +108,12 @@ def drawn(group: Group, random: np.random.Generator) -> tuple[Floats, Floats]:
 
 
 def beaten(texts: Floats, rungs: Floats, scale: tuple[float, float]) -> Floats | None:
-    """Place ratings by the share of rungs that they beat; None where all rungs are rated alike.
-
-    The mean over the levels of the share of the level's rungs that are rated lower, ties half; straight between two
-    neighbouring ratings of rungs, and to the ends of the rating scale.
-    """
-    levels = [np.round(level[~np.isnan(level)], 9) for level in rungs]
-    knots = np.unique(np.concatenate(levels))
-    if len(knots) < 2:
+    """Place ratings by the share of rungs that they beat; None where all rungs are rated alike."""
+    if len(np.unique(np.round(rungs[~np.isnan(rungs)], 9))) < 2:
         return None
-    shares = np.mean(
-        [
-            ((level < knots[:, None]).mean(axis=1) + (level <= knots[:, None]).mean(axis=1)) / 2
-            for level in levels
-        ],
-        axis=0,
-    )
-    low, high = scale
-    if knots[0] > low:
-        knots, shares = np.concatenate(([low], knots)), np.concatenate(([0.0], shares))
-    if knots[-1] < high:
-        knots, shares = np.concatenate((knots, [high])), np.concatenate((shares, [1.0]))
-    return np.interp(np.round(texts, 9), knots, shares)
+    levels = np.repeat(np.arange(len(rungs)), rungs.shape[1]).tolist()
+    # Two judges may give a text the same place, and the last digits of a sum decide nothing.
+    return np.round(rungs_beaten(texts, rungs.ravel(), levels, scale), 9)
 
 
 def on_line(texts: Floats, rungs: Floats) -> Floats | None:
@@ -201,9 +187,7 @@ def of_juries(texts: Floats, places: Sequence[Floats | None]) -> Floats:
             for way in JURIES:
                 juries = [[scores[way][model] for model in (*kept, each)] for each in (one, other)]
                 means = [
-                    None
-                    if any(each is None for each in jury)
-                    else np.round(np.mean(jury, axis=0), 9)
+                    None if any(each is None for each in jury) else combined(np.array(jury))
                     for jury in juries
                 ]
                 row.append(share(*means))
