@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
 RESULTS = Path(__file__).parent / "results" / "apart.md"
 ENDS = 1.0, 5.0
-# Bootstrap samples of contexts and readers together.
 RESAMPLES = 10_000
+# A bootstrap sample of one text, drawn several times, has no spread but for rounding.
+LEAST_SPREAD = 1e-9
 # The anchors that place the replies, as in the product; all twelve are rated.
 SCORING = 3
 # Strict against lenient comes first, then the zero line.
@@ -172,7 +173,7 @@ def drawn(sample: str, cells: dict[str, Read], contexts: Floats, draws: int) -> 
                 if (
                     len(rows) < 2
                     or np.isnan(first + second).any()
-                    or not first.std() + second.std()
+                    or first.std() + second.std() < LEAST_SPREAD
                 ):
                     continue
                 pair = shift(first, second), changed(first, second, cuts[way])

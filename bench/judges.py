@@ -22,6 +22,7 @@ from scipy.stats import rankdata, spearmanr
 from refladder.scoring.rung_scale import rungs_beaten
 from refladder.statistics.column_maps import best_of, held_out, mapped
 from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
+from refladder.statistics.jury import combined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -186,9 +187,7 @@ def of_juries(texts: Floats, places: Sequence[Floats | None]) -> Floats:
             for way in JURIES:
                 juries = [[scores[way][model] for model in (*kept, each)] for each in (one, other)]
                 means = [
-                    None
-                    if any(each is None for each in jury)
-                    else np.round(np.mean(jury, axis=0), 9)
+                    None if any(each is None for each in jury) else combined(np.array(jury))
                     for jury in juries
                 ]
                 row.append(share(*means))

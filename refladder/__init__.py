@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from refladder.commands.distil import distil as distil
     from refladder.commands.evaluate import evaluate as evaluate
     from refladder.commands.filter import filter as filter  # noqa: A004  the name of the command
+    from refladder.commands.jury import jury as jury
     from refladder.commands.link import link as link
     from refladder.commands.pairs import pairs as pairs
     from refladder.commands.publish import publish as publish
@@ -63,6 +64,7 @@ _PUBLIC = {
     "evaluate_method": "refladder.statistics.agreement",
     "filter": "refladder.commands.filter",
     "ladder_set_of_rows": "refladder.files.ladder_sets",
+    "jury": "refladder.commands.jury",
     "link": "refladder.commands.link",
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",

@@ -375,6 +375,14 @@ OPTIONS: dict[str, Option] = {
             type=float,
             metavar="CUT",
         ),
+        median=Option("Take the median of the grades instead of the mean.", type=bool),
+        least=Option(
+            "Fewest judges whose grades make one. Default: half of them, rounded up.",
+            type=int,
+            at_least=1,
+            metavar="N",
+        ),
+        same_judge=Option("Allow tables of one judge.", type=bool),
         margin=Option(
             "Minimum difference of the two scores, in units of the score column. Equal scores are "
             "never a pair.",

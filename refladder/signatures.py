@@ -10,6 +10,10 @@ from __future__ import annotations
 import functools
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
 
 # Endings of columns that are comparable within one scale only.
 OF_SCORES = "_score", "_grade", "_spread"
@@ -20,7 +24,8 @@ BEATEN = "place:beaten"
 _NOT_OF_SCALE = re.compile(r"\|(certificate|earlier):[^|]*")
 _RECORDED = {"certificate", "earlier", "refladder"}
 # All that another judge may change where grades are on the ladder's scale.
-_OF_THE_LADDER = {"ladders", "rungs", "anchors", "criteria", "weights", "place"}
+_LADDER = {"ladders", "rungs", "anchors", "criteria", "weights"}
+_OF_THE_LADDER = {*_LADDER, "place", "jury"}
 _LOOPBACK = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?([/?]\S*)?|file:\S*")
 _READING = re.compile(r" prefix:\S+( \S+)?( answer\d+)?")
 
@@ -76,23 +81,50 @@ def differing_parts(
         return _shown(first), _shown(second)
     one, other = _recipe(str(first), column), _recipe(str(second), column)
     keys = _differing(one, other, across_judges=across_judges and column.endswith(GRADE))
-    listed = [
-        "|".join(each.shown[key] for key in each.shown if key in keys) for each in (one, other)
-    ]
-    return listed[0] or "nothing in its place", listed[1] or "nothing in its place"
+    return _listed(one, keys), _listed(other, keys)
+
+
+def differing_ladders(first: object, second: object) -> tuple[str, str] | None:
+    """Return the parts that keep grades from being places on one ladder, whoever judged and how; None if nothing does."""
+    one, other = _recipe(str(first), ""), _recipe(str(second), "")
+    keys = _differing(one, other, across_judges=False) & _LADDER
+    return (_listed(one, keys), _listed(other, keys)) if keys else None
+
+
+def is_placed(signature: object) -> bool:
+    """Return whether grades are places among rungs: of ratings, of comparisons, or of a jury of such grades."""
+    shown = _recipe(str(signature), "").shown
+    return BEATEN in shown.values() or "rule" in shown or "jury" in shown
+
+
+def judged_by(signature: object) -> str:
+    """Return what makes a grade beside its ladders and criteria, as scales are compared: judge, prompts and mode."""
+    parts = _recipe(str(signature), "").parts
+    return "|".join(f"{key}={parts[key]}" for key in sorted({*parts} - _LADDER))
+
+
+def jury_signature(members: Sequence[str], jury: str) -> str:
+    """Return the signature of the grades of a `jury`, whose members have grades on one ladder set or revisions of it."""
+    latest = members[0]
+    for signature in members[1:]:
+        latest = signature if is_revised(signature, latest) else latest
+    shown = _recipe(latest, "").shown
+    keys = "ladders", "earlier", "anchors", "criteria", "weights"
+    return "|".join([*(shown[key] for key in keys if key in shown), f"jury:{jury}"])
 
 
 def judge_of(signature: object) -> str:
     """Return the judge that a signature names, with its mode, for people."""
     shown = _recipe(str(signature), "").shown
+    if "jury" in shown:
+        return shown["jury"]
     backend = shown.get("backend", "backend:unknown").removeprefix("backend:")
     return f"{backend}, {shown.get('answers', 'answers:0').removeprefix('answers:')}"
 
 
 def is_rating(signature: object) -> bool:
-    """Return whether scores are ratings with grades."""
-    parts = _recipe(str(signature), "").parts
-    return "place" in parts or "example" in parts
+    """Return whether scores are ratings with grades, or grades of a jury."""
+    return not {"place", "example", "jury"}.isdisjoint(_recipe(str(signature), "").parts)
 
 
 def criteria_of(signature: object) -> list[str]:
@@ -118,6 +150,13 @@ def column_stem(name: str) -> str:
 
 def _shown(signature: object) -> str:
     return "no signature" if signature is None else str(scale_of(signature))
+
+
+def _listed(recipe: _Recipe, keys: Collection[str]) -> str:
+    """Return some parts of a signature, as it says them."""
+    return (
+        "|".join(recipe.shown[key] for key in recipe.shown if key in keys) or "nothing in its place"
+    )
 
 
 def _without_ladders(signature: object) -> str:

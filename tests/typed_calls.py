@@ -19,3 +19,5 @@ def evaluate_one_or_several(rows: list[dict[str, Any]]) -> None:
     assert_type(refladder.score("rows.csv", ladders="demo/story", dry_run=True), dict[str, Any])
     refladder.score(rows, jugde="builtin")  # type: ignore[call-overload] # a misspelled parameter is an error
     refladder.evaluate(story, jugde="builtin")  # type: ignore[call-overload] # a misspelled parameter is an error
+    refladder.jury([rows, "rows.csv"], least=1, median=True)
+    refladder.jury([rows, rows], leats=1)  # type: ignore[call-arg] # a misspelled parameter is an error

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from refladder.options import Option
 
 HEADINGS = {
-    "Score and filter": ("score", "filter", "pairs", "rescore", "show"),
+    "Score and filter": ("score", "filter", "jury", "pairs", "rescore", "show"),
     "Build and share ladders": ("build", "publish"),
     "Trust": ("calibrate", "certify", "audit", "link"),
     "Compare and measure": ("compare", "evaluate", "compete", "review"),

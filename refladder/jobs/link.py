@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from refladder.errors import DataError, UsageError, column_option, either, option
+from refladder.errors import DataError, UsageError, either, option
 from refladder.files.jsonl import read_record, write_record
 from refladder.files.tables import number_in, read_rows
-from refladder.loaders.draft import output_text_id
-from refladder.loaders.fields import without_number
+from refladder.jobs.same_texts import columns_of, fields_of, shared_id, text_key
 from refladder.loaders.input_rows import Mapped
-from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
+from refladder.loaders.scored_tables import OneScale, reported
 from refladder.records import COLUMN, Decisions, Link, LinkedColumn
 from refladder.signatures import OF_SCORES, is_older, is_revised, same_scale
 from refladder.statistics import column_maps
@@ -70,10 +69,10 @@ def link(
     and by their contexts too where an id is in several; else by context and text. Decisions are counted at the cut-off
     `at`, else at those that decide something. `given` maps fields to columns of the tables that have these.
     """
-    heads = [_columns_of(table) for table in tables]
+    heads = [columns_of(table) for table in tables]
     chosen = _in_both(tables, heads) if columns is None else [[name] for name in columns]
-    fields = _fields(tables, heads, given or {})
-    id_column = _shared_id(heads, fields)
+    fields = fields_of(tables, heads, given or {})
+    id_column = shared_id(heads, fields)
     with events.progress("reading") as progress:
         first, second = (
             _read(table, its, of, id_column, progress)
@@ -122,13 +121,6 @@ def link(
     return record
 
 
-def _columns_of(table: str) -> list[str]:
-    rows = read_rows(table)
-    columns = rows.columns() or []
-    rows.close()
-    return columns
-
-
 def _in_both(tables: Sequence[str], heads: Sequence[Collection[str]]) -> list[list[str]]:
     """Return the columns NAME_score and NAME_grade that both tables have."""
     endings = "_score", "_grade"
@@ -140,25 +132,6 @@ def _in_both(tables: Sequence[str], heads: Sequence[Collection[str]]) -> list[li
             f"each with {both}"
         )
     return [names, names]
-
-
-def _fields(
-    tables: Sequence[str], heads: Sequence[Collection[str]], given: Mapping[str, str]
-) -> list[dict[str, str]]:
-    """Return field to column of each table: its own, and those given that it has."""
-    for field, name in given.items():
-        if not any(name in head for head in heads):
-            raise UsageError(
-                f"{column_option(field, name)}: neither {' nor '.join(tables)} has this column"
-            )
-    own = [{field: name for field, name in given.items() if name in head} for head in heads]
-    return [mapped_columns(table, more) for table, more in zip(tables, own, strict=True)]
-
-
-def _shared_id(heads: Sequence[Collection[str]], fields: Sequence[Mapping[str, str]]) -> str:
-    """Return the field of the ids that both tables have; empty for none, so that texts are compared."""
-    has = [{*head, *of} for head, of in zip(heads, fields, strict=True)]
-    return next((name for name in ("output_id", "id") if name in has[0] & has[1]), "")
 
 
 def _read(
@@ -178,7 +151,7 @@ def _read(
     scores = [array("d") for _ in columns]
     for _, row in reported(read_rows(table), progress):
         numbers = [number_in(row, column) for column in columns]
-        text = _text_of(row, mapped, id_column)
+        text = text_key(row, mapped, id_column)
         if text is None or all(number is None for number in numbers):
             continue
         if row.signature != signature:
@@ -203,19 +176,6 @@ def _read(
         texts,
         np.array(scores, dtype=np.float64).T,
     )
-
-
-def _text_of(row: Row, mapped: Mapped, id_column: str) -> tuple[str, str] | None:
-    """Return the context of a row (empty if unknown) and its id, else a digest of context and text; None for neither."""
-    # Most contexts are texts, and a table may have a million.
-    context = row.fields.get(mapped.columns.get("context_id", "context_id"))
-    if type(context) is not str or not context.strip():
-        context = mapped.context_of(row)[0] or ""
-    if id_column:
-        cell = without_number(row.fields.get(mapped.columns.get(id_column, id_column)))
-        return None if cell is None or cell == "" else (context, str(cell))
-    text, _ = mapped.output_of(row)
-    return None if text is None else (context, output_text_id(context, text))
 
 
 def _common(

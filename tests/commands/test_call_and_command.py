@@ -219,6 +219,10 @@ CASES = {
         ),
         "filter {g}/two.jsonl --min coherence_score=-9 --link {g}/link.json",
     ),
+    "jury": (
+        lambda g, out: refladder.jury([g / "scored.jsonl", g / "two.jsonl"], least=2, out=out / "j.jsonl"),
+        "jury {g}/scored.jsonl {g}/two.jsonl --least 2 --out {out}/j.jsonl",
+    ),
     "link": (
         lambda g, out: refladder.link(
             g / "two.jsonl", to=read_lines(g / "scored.jsonl"), by="coherence_score", to_by="rating", at=3,
