@@ -93,6 +93,8 @@ def by_line(ratings: Floats, rungs: Floats, levels: Floats) -> Floats:
     Means that do not rise are pooled, ends go on with the nearest slope, and places are clipped to 0 and 5 rungs.
     """
     blocks: list[list[float]] = []
+    if len(np.unique(levels)) < 5:
+        return np.full(ratings.shape, np.nan)
     for level in range(1, 6):
         blocks.append([float(np.nanmean(rungs[levels == level])), level, 1])
         while len(blocks) > 1 and blocks[-2][0] >= blocks[-1][0]:

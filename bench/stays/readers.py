@@ -47,8 +47,13 @@ def instruction_of(judge: str) -> str:
 
 
 def digest_of(judge: str, prompt: str) -> str:
-    """Return what identifies a request: 16 hexadecimal digits of SHA-256 of instruction and prompt."""
-    return hashlib.sha256(f"{instruction_of(judge)}\n\n{prompt}".encode()).hexdigest()[:16]
+    """Return what identifies a request: 16 hexadecimal digits of SHA-256 of reading, instruction and prompt.
+
+    The reading is `neutral1`, ...: both neutral ones have the same instruction.
+    """
+    return hashlib.sha256(f"{judge}\n\n{instruction_of(judge)}\n\n{prompt}".encode()).hexdigest()[
+        :16
+    ]
 
 
 def lines_of(path: Path) -> list[dict]:
