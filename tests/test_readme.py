@@ -2,10 +2,10 @@
 
 A console block holds commands, lines that start with `$ `, and under each the output: standard output and standard
 error together. All blocks of a page share one folder, so a command may use what an earlier one wrote. `$ cat FILE` of a
-file that no command wrote makes the file: a reader would do the same. The scripts of docs/examples, and its tables (where
-the page makes none of that name) with the answers about its replies, are there. Compared are all characters but spaces
-at line ends, which terminal tables have and the pages leave out, the seconds that a run took, and digests of trained
-weights.
+file that no command wrote makes the file: a reader would do the same. The scripts of docs/examples, and its tables and
+logs (where the page makes none of that name) with the answers about its replies, are there. Compared are all characters
+but spaces at line ends, which terminal tables have and the pages leave out, the seconds that a run took, and digests of
+trained weights.
 
 `python tests/test_readme.py [PAGE ...]` writes the outputs into the pages anew; read the difference before you keep it.
 """
@@ -94,8 +94,12 @@ def run(command, folder):
         for script in (ROOT / "docs/examples").glob("*.py"):
             shutil.copyfile(script, folder / script.name)
         shutil.copytree(ROOT / "docs/examples/replies-answers", folder / "replies-answers")
-    for table in (ROOT / "docs/examples").glob("*.csv"):
-        if table.name in command and not (folder / table.name).exists():
+    for table in (ROOT / "docs/examples").iterdir():
+        if (
+            table.suffix in {".csv", ".json"}
+            and table.name in command
+            and not (folder / table.name).exists()
+        ):
             shutil.copyfile(table, folder / table.name)
     own = {
         "XDG_CACHE_HOME": str(cache),

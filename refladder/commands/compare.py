@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 def command(*, source: tuple[str, ...], asked: Comparing, form: str, as_json: bool) -> ExitCode:
     """Compare systems by their scores on the same contexts: means, differences, intervals and paired tests.
 
-    The column system names the system of each row. In a file without it, all rows are of one system, named like the
-    file. Exit code 3: see --fail-if-worse.
+    The column system names the system of each row; in a log, it is the model. In another file without it, all rows are
+    of one system, named like the file. Exit code 3: see --fail-if-worse.
 
     Examples:
         refladder compare scored.jsonl --by overall_score --systems new,old

@@ -1,4 +1,4 @@
-"""Tables of a user, row by row: JSON lines, CSV, Parquet or a log of Inspect, including standard input and output.
+"""Tables of a user, row by row: JSON lines, CSV, Parquet or a log of another program, including standard input and output.
 
 A table that is read is a file, a folder of files, a glob (`data/*.jsonl`), or one of these at a URL.
 
@@ -9,6 +9,7 @@ Parquet columns keep their types.
 from __future__ import annotations
 
 import csv
+import functools
 import glob
 import io
 import itertools
@@ -30,8 +31,10 @@ from refladder.files import streams
 from refladder.files.folders import open_folder
 from refladder.files.inspect_logs import read_samples
 from refladder.files.jsonl import Writer, atomic, decoded_lines, is_device, open_bytes
+from refladder.files.lm_eval_samples import is_sample, read_sample
 from refladder.files.locks import cannot_write, refuse_folder
 from refladder.files.outputs import check_options, check_own, write_run
+from refladder.files.promptfoo_results import is_results, read_results
 from refladder.files.scored_folders import finished_files
 from refladder.files.streams import is_url, list_urls, open_url
 from refladder.parsing import check_names, parse_json
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     _Stream = Writer | IO[bytes]
+    _Read = Callable[[str, dict[str, Any]], Iterable[dict[str, Any]]]
 
 LOG = logging.getLogger(__name__)
 FORMATS = "jsonl", "csv", "parquet"
@@ -56,6 +60,8 @@ _WITH_UNIT = re.compile(r"[$€]\s*(\d+(?:\.\d+)?)|(\d+(?:\.\d+)?)\s*(?:[a-zA-Z]
 _COMMA = re.compile(r"[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})")
 # Parquet rows in memory.
 _BATCH = 4096
+# Samples in a message.
+_SHOWN = 3
 # Standard input or output.
 STANDARD = "-"
 # The largest number of a score: sums of squares of such numbers are finite.
@@ -424,8 +430,8 @@ def _read_file(path: str, form: str) -> Rows:
         return _read_parquet(path)
     if form == "eval":
         samples = read_samples(path)
-        rows = (Row(f"{path}:{number}", fields) for number, fields in enumerate(samples, start=1))
-        return Rows(rows, list(samples[0]) if samples else [])
+        log = _samples(path, [Row(path, {})], lambda *_: samples)
+        return Rows(log, list(samples[0]) if samples else [])
     name = source_name(path)
     opened = standard_input() if path == STANDARD else open_table(path)
     if form == "csv":
@@ -452,26 +458,77 @@ def standard_input() -> IO[bytes]:
     return stream
 
 
-def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
+def _samples(name: str, rows: Iterable[Row], read: _Read) -> Iterator[Row]:
+    """Yield the samples of a log; after the last one, name those without an output, once in a process."""
+    count, failed = 0, []
+    for row in rows:
+        for fields in read(row.where, row.fields):
+            count += 1
+            if fields["output"] is None:
+                error = fields.get("error")
+                reason = "" if error is None else f" ({' '.join(str(error).split()):.80})"
+                failed.append(f"{name}:{count}{reason}")
+            yield Row(f"{name}:{count}", fields)
+    if failed:
+        shown = ", ".join(failed[:_SHOWN]) + (", ..." if len(failed) > _SHOWN else "")
+        _warn_once(
+            f"{name}: {len(failed):,} of {plural(count, 'sample')} without an output: {shown}"
+        )
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    LOG.warning("%s", text)
+
+
+def _reader_of(fields: dict[str, Any]) -> _Read | None:
+    """Return what reads the samples of a log, which its fields show; None for another table."""
+    if is_sample(fields):
+        return read_sample
+    return read_results if is_results(fields) else None
+
+
+def _whole_log(name: str, line: str, lines: Iterator[str], error: DataError) -> Row | None:
+    """Return the log in a JSON file of many lines; for another file, None or an error that its first line explains."""
+    where, start = f"{name}:1", line.strip()
+    if any(mark in start for mark in _DELIMITERS) and start[0] not in "[{":
+        raise _looks_like(where, "CSV", "csv") from error
+    cut = getattr(error.__cause__, "pos", -1) >= len(start)
+    if not (cut and start[0] in "[{" and (second := next(lines, None))):
+        # To raise the error here would form a cycle with this frame.
+        return None
+    text, size = [line, second], 0
+    for more in lines:
+        text.append(more)
+        size += len(more)
+        if size > streams.LARGEST:
+            break
+    else:
+        if start[0] == "{" and any('"results"' in each for each in text):
+            expected = "each line must be one JSON object, or the file a log of promptfoo"
+            fields = parse_json("".join(text), name, expected, whole_file=True)
+            if is_results(fields):
+                return Row(name, fields)
+    raise DataError(
+        f"{where}: a JSON value over several lines; {_one_object(name, start)}"
+    ) from error
+
+
+def _read_jsonl(name: str, lines: Iterator[str], start: int = 1) -> Iterator[Row]:
     blank = 0
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines, start):
         where = f"{name}:{number}"
         try:
             fields = parse_json(line, where, "each line must be one JSON object")
         except DataError as error:
-            text = line.strip()
-            if not text:
+            if not line.strip():
                 blank = blank or number
                 continue
-            first = number == 1
-            if first and any(mark in text for mark in _DELIMITERS) and text[0] not in "[{":
-                raise _looks_like(where, "CSV", "csv") from error
-            cut = getattr(error.__cause__, "pos", -1) >= len(text)
-            if first and cut and text[0] in "[{" and next(lines, None):
-                raise DataError(
-                    f"{where}: a JSON value over several lines; {_one_object(name, text)}"
-                ) from error
-            raise
+            log = _whole_log(name, line, lines, error) if number == 1 else None
+            if log is None:
+                raise
+            yield from _samples(name, [log], read_results)
+            return
         if type(fields) is not dict:
             kind = type(fields).__name__
             raise DataError(f"{where}: a JSON {kind}; {_one_object(name, line.strip())}")
@@ -482,7 +539,12 @@ def _read_jsonl(name: str, lines: Iterator[str]) -> Iterator[Row]:
         # Names of inner objects are counted too, and a text may have more.
         if len(_FIELD.findall(line)) > len(fields):
             check_names(line, where)
-        yield Row(where, fields, line)
+        row = Row(where, fields, line)
+        if number == 1 and (read := _reader_of(fields)) is not None:
+            others = _read_jsonl(name, lines, 2)
+            yield from _samples(name, itertools.chain([row], others), read)
+            return
+        yield row
 
 
 def _one_object(name: str, text: str) -> str:

@@ -28,6 +28,7 @@ from refladder.jobs.gate import (
     low_end_of,
     worst_cases,
 )
+from refladder.loaders.fields import log_columns
 from refladder.loaders.input_rows import SYSTEM, Mapped
 from refladder.loaders.scored_tables import OneScale, mapped_columns, ranked_by
 from refladder.report.comparison_tables import Comparison, Pair, System, WorstCase
@@ -48,8 +49,8 @@ WORST, SKIP = "worst", "skip"
 def run(tables: Sequence[str], asked: Comparing, events: Events) -> Comparison:
     """Compare every two systems of scored tables.
 
-    A system is named by the column `system`; in a table without one, all rows are of the system that has the name of
-    the file. Rows of a system and context count as their mean.
+    A system is named by the column `system`, or by `model` in a log; in a table without one, all rows are of the system
+    that has the name of the file. Rows of a system and context count as their mean.
     """
     unscored, fail_if_worse, seed = asked.unscored, asked.fail_if_worse, asked.seed
     if unscored not in (WORST, SKIP):
@@ -151,7 +152,8 @@ def _read(tables: Sequence[str], asked: Comparing, stack: ExitStack) -> _Read:
     check_scale = OneScale([by], mix=asked.mix, across_judges=asked.across_judges)
     stems = Counter(Path(table).stem for table in tables)
     for table, table_rows in opened:
-        fields = mapped_columns(table, asked.columns)
+        of_log = log_columns(table_rows.columns() or ())
+        fields = of_log | mapped_columns(table, asked.columns)
         mapped = Mapped(columns=fields)
         system_column = fields.get(SYSTEM, SYSTEM)
         for row in table_rows:

@@ -18,6 +18,21 @@ if TYPE_CHECKING:
 _MISSING = object()
 # From here on, a float may have lost digits of a whole number.
 _LARGEST_EXACT = 2**53
+# The column of a log that holds a field.
+_OF_LOG = {"system": "model", "context": "input", "output_id": "sample_id"}
+
+
+def log_columns(columns: Collection[str]) -> dict[str, str]:
+    """Return field to column of a log, whose columns the readers of logs name; none for another table."""
+    if not {"sample_id", "model", "input"} <= set(columns):
+        return {}
+    named = {field: column for field, column in _OF_LOG.items() if field not in columns}
+    return {field: named[field] for field in named if f"{field}_id" not in columns}
+
+
+def has_output(row: Row) -> bool:
+    """Return whether a row is no sample of a log that failed."""
+    return not log_columns(row.fields) or row.fields.get("output") is not None
 
 
 def missing_column(

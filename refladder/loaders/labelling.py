@@ -18,7 +18,7 @@ import numpy as np
 from refladder.errors import DataError, UsageError, column_option, either, option, plural, similar
 from refladder.files.tables import Row, Rows, meant_number, number_in, parse_number, read_rows
 from refladder.loaders.draft import output_text_id
-from refladder.loaders.fields import numbers_of, without_number
+from refladder.loaders.fields import log_columns, numbers_of, without_number
 from refladder.loaders.input_rows import Mapped
 from refladder.loaders.score_sample import ScoreSample
 from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
@@ -314,7 +314,7 @@ def named(rows: Rows, columns: Mapping[str, str], *, all_of_them: bool = True) -
     Without `all_of_them`, columns that the table lacks are left out, and a field that it has keeps its column.
     """
     header = rows.columns() or []
-    used = {}
+    used = log_columns(header)
     for name, column in columns.items():
         if all_of_them and header and column not in header:
             where = getattr(rows.first(), "where", "the table")

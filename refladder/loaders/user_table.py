@@ -35,6 +35,8 @@ from refladder.files.tables import (
 from refladder.loaders.chats import before_output, is_answered, messages_in, output_in, rendered
 from refladder.loaders.draft import MEAN, Draft, output_text_id
 from refladder.loaders.fields import (
+    has_output,
+    log_columns,
     missing_column,
     name_of,
     numbers_of,
@@ -96,6 +98,10 @@ def read_user_table(
     mapped = {field: column for field, column in (columns or {}).items() if field not in ignored}
     table = table_of(str(source), _read_source(source))
     first = _with_all_columns(table.rows)
+    if of_log := log_columns(first.fields):
+        mapped = of_log | mapped
+        # What failed has no output; the reader of the log counts it.
+        table = replace(table, rows=tuple(filter(has_output, table.rows)))
     required = ("output",) if task == DOCUMENT else ("context", "output")
     columns = _find_columns(first, mapped, required=required, fields=(*FIELDS, *names))
     _check_rating_columns(first, names, columns)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import DataError, UnknownNameError, did_you_mean, option
 from refladder.files.tables import number_in, read_rows
 from refladder.loaders.draft import output_text_id
-from refladder.loaders.fields import missing_column, name_of, text_of
+from refladder.loaders.fields import has_output, log_columns, missing_column, name_of, text_of
 from refladder.loaders.user_table import context_text
 from refladder.methods.contract import Method
 from refladder.records import ids_of, names_of, text_id
@@ -48,7 +48,7 @@ def read_scores(
     scores: Scores = {}
     columns: dict[str, str] | None = None
     seen: set[str] = set()
-    for row in read_rows(path):
+    for row in filter(has_output, read_rows(path)):
         if columns is None:
             columns = _score_columns(row.where, row.fields, dimensions, named or {})
         for output_id in _output_ids(row, by_system, by_text):
@@ -132,7 +132,7 @@ def _output_ids(
 ) -> Sequence[str]:
     """Return the outputs of a row: one, or all outputs with its text if the text names them."""
     fields = row.fields
-    for name in ("output_id", "id"):
+    for name in ("output_id", log_columns(fields).get("output_id", "id")):
         if name in fields:
             return [name_of(row, name)]
     if {"system", "output"} & fields.keys() and ("context_id" in fields or "context" in fields):
