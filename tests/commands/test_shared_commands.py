@@ -209,7 +209,7 @@ def test_certify_writes_the_share_of_levels_above_those_of_other_anchors(made, r
     # Three anchors: 6 ordered pairs of 4 steps each.
     assert sharing["of"] == 24
     assert len(sharing["anchors"]) == 3
-    assert "note: 3 anchors: a sign test of 4 steps needs 7 to have any power" in done.out
+    assert "note: 3 anchors: a sign test of 4 steps needs 6 to have any power" in done.out
     words = "sharing: a level of one anchor beats the level below of another in"
     assert f"{words} {sharing['in_order']} of 24" in done.out
 

@@ -163,10 +163,9 @@ def test_a_set_whose_name_is_not_utf8_is_refused(fails, stories, tmp_path):
     odd = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
     shutil.copytree(Path(__file__).parents[2] / "published_data/demo/story", odd)
     for line in (f"score {stories} --ladders {odd}", f"publish {odd} me/mine --dry-run"):
-        assert fails(2, line) == (
-            "refladder: caf\N{REPLACEMENT CHARACTER}: the name is not UTF-8, and signatures hold it; rename "
-            "the file or folder\n"
-        )
+        text = fails(2, line)
+        assert text.endswith(" hold it; rename the file or folder\n")
+        assert "caf\N{REPLACEMENT CHARACTER}: the name is not UTF-8, and " in text
     (Path(odd) / "fine").mkdir()
     for path in Path(odd).glob("*.*"):
         path.rename(Path(odd) / "fine" / path.name)
