@@ -191,15 +191,16 @@ def test_an_answer_that_could_not_be_read_is_read_again(
         known = set()
         if answers.exists():
             known = {row["custom_id"] for row in read_lines(answers)}
-        asked = [
-            row["custom_id"]
-            for path in sorted(folder.glob("requests-*"))
-            for row in read_lines(path)
-        ]
+        asked, prompts = [], {}
+        for path in sorted(folder.glob("requests-*")):
+            for row in read_lines(path):
+                asked.append(row["custom_id"])
+                prompts[row["custom_id"]] = row
         with answers.open("a") as stream:
             for name in asked:
                 if name not in known:
-                    stream.write(json.dumps({"custom_id": name, "text": text}) + "\n")
+                    given = fitting(text, prompts[name])
+                    stream.write(json.dumps({"custom_id": name, "text": given}) + "\n")
         last = asked[-1]
         # The last answer of each exchange, and so of the rows, is spoilt.
         answers.write_text(
@@ -237,12 +238,19 @@ def test_an_answer_that_could_not_be_read_is_read_again(
     assert out.read_bytes() == again
 
 
+def fitting(text, request):
+    """The text without the line of the fifth rung, where a rung is compared with the four others."""
+    shows_five = "\nE:\n" in request["body"]["messages"][-1]["content"]
+    return text if shows_five else text.removesuffix("\nE: 90")
+
+
 def answer_all(folder, text):
     """Give each request of a folder this answer."""
-    asked = [
-        row["custom_id"] for path in sorted(folder.glob("requests-*")) for row in read_lines(path)
-    ]
-    lines = [json.dumps({"custom_id": name, "text": text}) + "\n" for name in asked]
+    lines = []
+    for path in sorted(folder.glob("requests-*")):
+        for row in read_lines(path):
+            answer = {"custom_id": row["custom_id"], "text": fitting(text, row)}
+            lines.append(json.dumps(answer) + "\n")
     (folder / "answers.jsonl").write_text("".join(lines))
     return lines
 
