@@ -35,6 +35,7 @@ from refladder.files.tables import (
     STANDARD,
     Collected,
     Row,
+    read_once,
 )
 from refladder.jobs.input_table import Checked, check_input, open_items
 from refladder.jobs.recorded_judgments import check_recorded_ladders, recorded_files
@@ -55,7 +56,7 @@ from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import read_recorded, recorded_mode
 from refladder.scoring.rules import rule_named
-from refladder.scoring.scorer import LadderScorer, batches
+from refladder.scoring.scorer import FIRST_BATCH, WINDOW, LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen
 from refladder.signatures import same_run
 from refladder.thoughts import ANSWER, after_thoughts
@@ -273,7 +274,12 @@ def score_rows(prepared: Prepared, session: Session, events: Events) -> ScoreRep
         ):
             # Rows against a shared set share no context with each other, but each its own with all rungs.
             together = None if prepared.ladders.anchors else _context_of
-            for number, batch in enumerate(batches(read, judge, together)):
+            # Rows of a stream are waited for.
+            streams = not isinstance(spec.tables.source, Collected) and read_once(
+                spec.tables.source
+            )
+            window = None if streams else max(WINDOW // scorer.prompts_of_a_row, FIRST_BATCH)
+            for number, batch in enumerate(batches(read, judge, together, window=window)):
                 if number == 0 and spec.is_part:
                     take_checks(scorer, spec.judge_check)
                 elif number == 0:

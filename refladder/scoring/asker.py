@@ -192,23 +192,24 @@ class Asker:
         if sampling is not None:
             reader = Sampled(self.backend, answers=self.log.run.sampled, sampling=sampling)
 
-        def judgments() -> dict[int, Judgment]:
-            found = {}
+        judged: dict[int, Judgment] = {}
+
+        def new_judgments() -> list[Judgment]:
+            """Judge the questions whose readings have come since the last call."""
+            new = {}
             for number, position in enumerate(order):
                 rows = range(number * count, (number + 1) * count)
-                if readings.keys() >= set(rows):
+                if position not in judged and readings.keys() >= set(rows):
                     of_question = [readings[row] for row in rows]
-                    found[position] = self._judgment(questions[position], of_question)
-            return found
+                    new[position] = self._judgment(questions[position], of_question)
+            judged.update(new)
+            return list(new.values())
 
-        try:
-            # Readings that came before a failure are kept.
-            readings.update(reader.read_labels_each(prompts, list(self.template.labels.values())))
-        except (BackendError, KeyboardInterrupt):
-            self.log.keep(list(judgments().values()))
-            raise
+        labels = list(self.template.labels.values())
+        with self.log.keeping(new_judgments) as kept:
+            readings.update(kept(reader.read_labels_each(prompts, labels)))
         whole(self.backend, prompts, list(readings.values()))
-        judged = judgments()
+        new_judgments()
         return [judged[position] for position in range(len(questions))]
 
     def count(self, questions: Sequence[Question], most: int) -> None:

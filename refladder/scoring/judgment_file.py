@@ -9,15 +9,25 @@ grow with the file. `JudgmentIndex` finds the judgments of pairs, grades and sin
 from __future__ import annotations
 
 import itertools
+import os
 import shutil
+import time
 from collections import deque
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from refladder.backends.labels import UNPARSED
-from refladder.errors import ChangedInputError, DataError, OtherRunError, UsageError, option, plural
+from refladder.errors import (
+    BackendError,
+    ChangedInputError,
+    DataError,
+    OtherRunError,
+    UsageError,
+    option,
+    plural,
+)
 from refladder.files.folders import open_folder
 from refladder.files.jsonl import (
     append_lines,
@@ -58,10 +68,12 @@ from refladder.scoring.unread import MOST_ROWS, THE_ANSWER
 from refladder.signatures import scale_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import IO
 
     from refladder.scoring.question import Question
+
+T = TypeVar("T")
 
 _PERCENT = 100
 # Lines read at a time.
@@ -72,6 +84,8 @@ _YES_NO = "/compare-yesno@"
 _VERIFIER = "/verifier@"
 # Part of the prompt's signature of a reward model.
 _REWARD = "/reward@"
+# Seconds; the judgments of a long batch are kept about as often.
+KEPT_EVERY = 20.0
 # Length of the beginning of every line.
 _START = len(b'{"schema":"')
 # Outcomes of judgments that are no choice between texts.
@@ -230,6 +244,8 @@ class JudgmentLog:
         self._ahead: tuple[str, Judgment] | None = None
         # Judgments of a batch that was not finished.
         self._early: dict[tuple[str, Comparison], Judgment] = {}
+        # Bytes of the file of unfinished batches before this batch; None where nothing was kept of it.
+        self._passing: int | None = None
         # Places of judgments that this run made before, for something else.
         self._made: set[tuple[str, Comparison]] = set()
         # Judgments of answers that were read again, for the places of older ones in the file.
@@ -392,14 +408,18 @@ class JudgmentLog:
                 self._batch[position] = judgment
                 if position < self._in_file:
                     read_again.append(judgment)
-        if read_again and not self._read_only:
-            self._better |= {(each.key, each.comparison): each for each in read_again}
-            self.keep(read_again)
         end = self._waiting[0] if self._waiting else len(self._batch)
         if end > self._placed:
             new = without_none(self._batch[self._placed : end])
             self._store(new)
             self._placed = end
+        if not self._waiting:
+            self._drop_passing()
+        if read_again and not self._read_only:
+            self._better |= {(each.key, each.comparison): each for each in read_again}
+            self.keep(read_again)
+            # These stay until `finish` puts them into the places of older ones.
+            self._passing = None
 
     def answers(self, questions: Sequence[Question]) -> list[Judgment]:
         """Return the judgment of each of the questions that `unanswered` was given."""
@@ -408,10 +428,45 @@ class JudgmentLog:
         answered = zip(questions, self._batch, strict=True)
         return [judgment for _, judgment in answered if judgment is not None]
 
+    @contextmanager
+    def keeping(
+        self, judgments: Callable[[], Sequence[Judgment]]
+    ) -> Iterator[Callable[[Iterable[T]], Iterator[T]]]:
+        """Keep what `judgments` returns while answers come, and if the judge fails; give what passes the answers on."""
+        last = time.monotonic()
+
+        def kept(answers: Iterable[T]) -> Iterator[T]:
+            nonlocal last
+            for answer in answers:
+                yield answer
+                if time.monotonic() > last + KEPT_EVERY:
+                    self.keep(judgments())
+                    last = time.monotonic()
+
+        try:
+            yield kept
+        except (BackendError, KeyboardInterrupt):
+            self.keep(judgments())
+            raise
+
     def keep(self, judgments: Sequence[Judgment]) -> None:
         """Keep judgments of a batch that was not finished, in any order; `append` puts them in their places later."""
-        if self._path is not None and judgments and not is_device(self._path):
-            append_records(_early_path(self._path), judgments)
+        if self._path is None or self._read_only or not judgments or is_device(self._path):
+            return
+        early = _early_path(self._path)
+        if self._passing is None:
+            self._passing = early.stat().st_size if early.exists() else 0
+        append_records(early, judgments)
+
+    def _drop_passing(self) -> None:
+        """Remove what was kept of a batch whose judgments are all in their places."""
+        if self._path is not None and self._passing is not None:
+            early = _early_path(self._path)
+            if self._passing:
+                os.truncate(early, self._passing)
+            else:
+                throw_away(early)
+        self._passing = None
 
     def _next(self, questions: Sequence[Question]) -> list[Judgment]:
         """Return the judgments of as many of the first questions as the file still holds."""

@@ -51,6 +51,8 @@ T = TypeVar("T")
 FIRST_BATCH, LARGEST_BATCH = 16, 1024
 # Rows of one context that stay in one batch.
 LARGEST_CONTEXT = 256
+# Prompts of the rows that are asked in the order of their contexts; they and their judgments take about 100 MB.
+WINDOW = 2**15
 # In seconds. After a quicker batch the next is twice as large, after a slower one half as large.
 QUICK, SLOW = 2.0, 20.0
 
@@ -59,16 +61,23 @@ def batches(
     rows: Iterable[T],
     backend: Backend | None = None,
     context_of: Callable[[T], str | None] | None = None,
+    *,
+    window: int | None = None,
 ) -> Iterator[list[T]]:
     """Split rows into batches that take seconds each, so that an interrupted run loses little work.
 
     A backend with `wants_all` gets all rows at once. A backend with `shares_contexts` processes the shared text of one
-    context once per batch, so consecutive rows of one context stay in one batch.
+    context once per batch, so it gets `window` rows at once, in any order. Where rows are to come out soon there is no
+    window, and consecutive rows of one context stay in one batch.
     """
     rows = iter(rows)
+    shares = backend is not None and backend.shares_contexts
     size = sys.maxsize if backend is not None and backend.wants_all else FIRST_BATCH
+    if shares and window is not None:
+        yield from iter(lambda: list(itertools.islice(rows, window)), [])
+        return
     started = time.monotonic()
-    together = context_of if backend is not None and backend.shares_contexts else None
+    together = context_of if shares else None
     ahead: list[T] = []
     while batch := [*ahead, *itertools.islice(rows, size - len(ahead))]:
         ahead = []
@@ -299,8 +308,10 @@ class LadderScorer:
             log.take(self.rung_judgments)
         asker = self._asker(log, [*rungs, *groups])
         reused = log.reused
-        # While nothing was read, no more rows are asked than end a run.
-        if self._unread is not None and not self.judge.wants_all:
+        # While nothing was read, no more rows are asked than end a run. Labels that a model here cannot read cost little,
+        # and its rows are cheapest together.
+        reads_here = self.judge.is_fixed and not self.mode.writes
+        if self._unread is not None and not (self.judge.wants_all or reads_here):
             more = [*ends, len(groups)][min(MOST_ROWS - self._unread_rows, len(ends)) - 1]
             parts = [rungs, groups[:more], groups[more:]]
         else:
@@ -322,9 +333,10 @@ class LadderScorer:
 
     def _check_readable(self, judgments: Sequence[Judgment], rows: int) -> None:
         """Take judgments about rows; raise JudgeRefusedError when the first rows of a run have none that could be read."""
-        if self._unread is None or isinstance(self.judge, DryRunBackend):
+        if self._unread is None:
             return
-        if any(judgment.logprobs is not None for judgment in judgments):
+        read = any(judgment.logprobs is not None for judgment in judgments)
+        if read or isinstance(self.judge, DryRunBackend):
             self._unread = None
             return
         self._unread += judgments

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
 import tomllib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from doubles import Double
 from json_lines import read_lines
 from waiting import HANG, count_lines, until
 
 import refladder
 from refladder.commands import calling
-from refladder.scoring import scorer
+from refladder.records import LabelReading
+from refladder.scoring import judgment_file, scorer
 
 LADDERS = "--ladders demo/story"
 
@@ -417,3 +421,57 @@ def test_a_device_is_written_and_stays_one(command, stories):
     assert command(line).code == 0
     assert not Path(os.devnull).is_file()
     assert not list(Path(os.devnull).parent.glob("null.*"))
+
+
+def test_a_long_batch_that_is_killed_goes_on_where_it_was(write_jsonl, tmp_path, monkeypatch):
+    class Sharing(Double):
+        shares_contexts = True
+        fingerprint = "sharing/1"
+
+        def __init__(self, most):
+            self.most, self.contexts = most, []
+
+        def read_labels_each(self, prompts, labels):
+            assert len(labels) == 3
+            for number, prompt in enumerate(prompts):
+                if len(self.contexts) == self.most:
+                    # Like a kill, this is no failure of the judge.
+                    raise SystemExit
+                self.contexts.append(prompt.slots["context"])
+                yield number, LabelReading(logprobs=(-1.0, -1.5, -2.0), mass=0.9)
+
+    monkeypatch.setattr(judgment_file, "KEPT_EVERY", -1.0)
+    names = ["story-01", "story-02", "story-03"]
+    rows = [
+        {"context_id": name, "output": f"{system} of {name}"} for system in "ab" for name in names
+    ]
+    table = write_jsonl(rows)
+    early = tmp_path / "cut.jsonl.judgments.jsonl.unfinished"
+
+    def score(most, out):
+        judge = Sharing(most)
+        with suppress(SystemExit):
+            refladder.score(
+                table,
+                ladders="demo/story",
+                dimensions=["coherence"],
+                judge=judge,
+                any_judge=True,
+                out=tmp_path / out,
+            )
+        return judge.contexts
+
+    # 24 of the check, and 5 rungs for each text. The two texts of a context are asked one after the other.
+    whole = score(99, "whole.jsonl")[24:]
+    assert [context for context, _ in itertools.groupby(whole)] == sorted(
+        set(whole), key=whole.index
+    )
+    assert len(whole) == 30
+    score(24 + 12, "cut.jsonl")
+    assert count_lines(early) == 12
+    again = score(99, "cut.jsonl")[24:]
+    assert len(again) == 30 - 12
+    assert not early.exists()
+    for end in ("", ".judgments.jsonl"):
+        cut = tmp_path / f"cut.jsonl{end}"
+        assert cut.read_bytes() == (tmp_path / f"whole.jsonl{end}").read_bytes()

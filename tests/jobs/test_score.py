@@ -511,3 +511,5 @@ def test_rows_of_one_context_stay_together_for_a_judge_that_shares_contexts():
     assert [row for batch in found for row in batch] == rows
     apart = batches(rows, Double(), lambda row: row[0])
     assert list(map(len, apart)) == [16, 32, 64, 128, 81]
+    assert list(map(len, batches(rows, Sharing(), lambda row: row[0], window=200))) == [200, 121]
+    assert list(map(len, batches(rows, Double(), window=200))) == [16, 32, 64, 128, 81]

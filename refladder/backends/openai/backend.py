@@ -115,6 +115,7 @@ class OpenAIBackend(Streaming):
         self._files = None if folder is None else AnswerFiles(folder, model, options, self._tally)
         # Through files, each call waits for its answers.
         self.wants_all = folder is not None
+        self.shares_contexts = options.prefix_cache
         self._limiter = RateLimiter(
             most=options.max_concurrency,
             requests_per_minute=options.requests_per_minute,

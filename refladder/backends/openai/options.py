@@ -33,6 +33,7 @@ _OF_SERVERS = (
     "patience",
     "api_key_file",
     "headers_file",
+    "prefix_cache",
     "probe_cache",
 )
 _CACHE = "endpoints.json"
@@ -88,6 +89,8 @@ class Options:
     system: str = ""
     # An answer begins as its template says, where the server continues it; `none`: never.
     prefix: str = "template"
+    # Whether the server keeps what prompts begin with, so that those of one context come after each other.
+    prefix_cache: bool = False
     # Handshakes of the last day; default: in the user's cache folder for remote servers.
     probe_cache: str | None = None
 
@@ -185,6 +188,10 @@ def _value(name: str, value: Any) -> Any:
                 return number
         words = "a whole number" if kind is int else "a number"
         raise UsageError(f"{name} must be {words} above 0, found {value!r}")
+    if name == "prefix_cache":
+        if str(value).lower() not in {"true", "false"}:
+            raise UsageError(f"prefix_cache must be true or false, found {value!r}")
+        return str(value).lower() == "true"
     if name == "system":
         return read_instruction(str(value))
     if name == "extra":

@@ -6,7 +6,6 @@ import itertools
 from typing import TYPE_CHECKING, TypeVar
 
 from refladder.backends import whole
-from refladder.errors import BackendError
 from refladder.records import Context, Output
 from refladder.scoring.question import drawn_ladders
 from refladder.scoring.unread import THE_ANSWER
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
-    from refladder.records import Completion, Dimension, Judgment, Prompt, Sampling
+    from refladder.records import Comparison, Completion, Dimension, Judgment, Prompt, Sampling
     from refladder.scoring.asker import Asker
     from refladder.scoring.modes.mode import Group, Mode
 
@@ -85,17 +84,24 @@ def written_judgments(
     response store forgets such answers, so that the next run asks again.
     """
     answers: dict[int, Completion] = {}
+    readings: dict[int, tuple[Completion, T]] = {}
+    kept: set[tuple[str, Comparison]] = set()
 
-    def found() -> dict[int, tuple[Completion, T]]:
-        return {number: (answer, read(number, answer)) for number, answer in answers.items()}
+    def read_new() -> None:
+        for number in answers.keys() - readings.keys():
+            readings[number] = answers[number], read(number, answers[number])
 
-    try:
-        answers.update(asker.backend.write_each(prompts, sampling))
-    except (BackendError, KeyboardInterrupt):
-        asker.log.keep(list(itertools.chain(*judgments(found()))))
-        raise
+    def new_judgments() -> list[Judgment]:
+        read_new()
+        every = itertools.chain(*judgments(readings))
+        new = [each for each in every if (each.key, each.comparison) not in kept]
+        kept.update((each.key, each.comparison) for each in new)
+        return new
+
+    with asker.log.keeping(new_judgments) as each_kept:
+        answers.update(each_kept(asker.backend.write_each(prompts, sampling)))
     whole(asker.backend, prompts, list(answers.values()))
-    readings = found()
+    read_new()
     again = [prompts[number] for number, (_, reading) in readings.items() if unparsed(reading)]
     asker.backend.forget(again, sampling)
     return judgments(readings)

@@ -55,6 +55,39 @@ def planned(dry):
     return json.loads(dry.splitlines()[-1])["backends"][0]
 
 
+def test_rows_in_any_order_run_the_tokens_of_rows_sorted_by_context(folder, command, tmp_path):
+    rows = []
+    for number in range(1, 13):
+        for system in ("one", "two", "three"):
+            name = f"summarization-{number:02}"
+            rows.append(
+                {
+                    "context_id": name,
+                    "output_id": f"{system}-{number}",
+                    "output": f"Text {system} of {name}.",
+                }
+            )
+    found, through = {}, set()
+    for order, key in (("context", "context_id"), ("system", "output_id")):
+        table, out = tmp_path / f"{order}.jsonl", tmp_path / f"{order}-out.jsonl"
+        ordered = sorted(rows, key=lambda row: row[key])
+        table.write_text("".join(json.dumps(row) + "\n" for row in ordered))
+        line = f"score {table} --ladders demo/summarization --dimension fluency --judge hf:{folder('llama')} --any-judge"
+        line += " --least-mass 0 --no-store --judge-option dtype=float32"
+        dry = command(f"{line} --dry-run --json").out
+        done = command(f"{line} --out {out}")
+        assert done.code == 0
+        through |= {tokens_of(done.err + done.out)[1], planned(dry)["run_tokens"]}
+        scored = [json.loads(line) for line in out.read_text().splitlines()]
+        assert [row["output_id"] for row in scored] == [row["output_id"] for row in ordered]
+        kept = tmp_path / f"{out.name}.judgments.jsonl"
+        judged = [json.loads(line) for line in kept.read_text().splitlines()[1:]]
+        assert [each["subject"] for each in judged[::5]] == [row["output_id"] for row in ordered]
+        found[order] = {row["output_id"]: row["fluency_score"] for row in scored}
+    assert len(through) == 1
+    assert found["context"] == pytest.approx(found["system"], abs=1e-5)
+
+
 @pytest.fixture
 def copy(folder, tmp_path):
     return shutil.copytree(folder("llama"), tmp_path / "copy")

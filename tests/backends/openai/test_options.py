@@ -66,6 +66,7 @@ HELD = r"base_url must hold no user, password or query but api-version, .* \(hos
         ({"base_url": "https://h/v1?api-version=a/b"}, HELD),
         ({"mode": "best"}, "mode must be one of auto, exact, top, sample, found 'best'"),
         ({"prefix": "yes"}, "prefix must be template or none, found 'yes'"),
+        ({"prefix_cache": "on"}, "prefix_cache must be true or false, found 'on'"),
         ({"samples": "0"}, "samples must be a whole number above 0, found '0'"),
         ({"samples": "many"}, "samples must be a whole number above 0, found 'many'"),
         ({"timeout": "-1"}, "timeout must be a number above 0, found '-1'"),
