@@ -61,8 +61,8 @@ def command(*, given: Given, money: spending.SpendingOptions, as_json: bool) -> 
     """Let the judge rate the rungs of all anchors of a shared SET, and compare with the readings in the file --baseline.
 
     A rung is treated as a text, with a place among the rungs of the other anchors. The verdict on each criterion is the
-    first that fits: unknown (fewer than 6 anchors, or unread rungs), order (places change by more than --at-most beyond the
-    judge's own noise), scale (ratings moved, places hold: grades go on to be comparable), same, else unknown.
+    first that fits: unknown (fewer than 6 anchors, or unparsed rungs), order (places change by more than --at-most beyond the
+    judge's own noise), scale (ratings moved, places hold: grades stay comparable), same, else unknown.
 
     --new asks twice and writes the file. The response store is not used. Run the same command again to resume an
     interrupted run. Exit code 3: a verdict is order or unknown.

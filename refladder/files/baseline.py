@@ -36,9 +36,10 @@ class WatchReading:
         return [*rungs, *((each.dimension, each.text, each.context) for each in self.texts)]
 
     @property
-    def unread(self) -> int:
+    def unparsed(self) -> int:
         """Return how many of them have no rating."""
-        return sum(each.rating is None for each in (*self.rungs, *self.texts))
+        ratings = [each.rating for each in self.rungs] + [each.rating for each in self.texts]
+        return ratings.count(None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +77,7 @@ class Baseline(Watched):
                 raise ValueError(
                     f"reading {reading.number} is of other rungs or texts than the first"
                 )
-            if reading.unread:
+            if reading.unparsed:
                 raise ValueError(
-                    f"{reading.unread} rungs or texts of reading {reading.number} have no rating"
+                    f"{reading.unparsed} rungs or texts of reading {reading.number} have no rating"
                 )

@@ -253,19 +253,19 @@ def _report(spec: WatchSpec, readings: Sequence[WatchReading]) -> WatchReport:
     changes = []
     if spec.before is not None:
         count = len(spec.wanted.anchors)
-        of_file, contexts = spec.before.readings[:2], []
+        of_file = spec.before.readings[:2]
         with_texts = bool(spec.texts)
         for dimension in spec.wanted.criteria:
-            arrays = [
+            before, again, now = (
                 _arrays(each, dimension, count, with_texts=with_texts)
                 for each in (*of_file, readings[0])
-            ]
+            )
             contexts = [
                 each.context
                 for each in of_file[0].texts
                 if with_texts and each.dimension == dimension
             ]
-            changes.append(change_of(dimension, *arrays, contexts, at_most=spec.at_most))
+            changes.append(change_of(dimension, before, again, now, contexts, at_most=spec.at_most))
     return WatchReport(
         baseline=str(spec.baseline),
         new=spec.before is None,
@@ -287,18 +287,20 @@ def _arrays(reading: WatchReading, dimension: str, anchors: int, *, with_texts: 
 
 def _keep(spec: WatchSpec, readings: Sequence[WatchReading], events: Events) -> None:
     """Write a new baseline, or add the reading to one that takes it; a reading that lacks a rating is in none."""
-    before, unread = spec.before, sum(each.unread for each in readings)
+    before, unparsed = spec.before, sum(each.unparsed for each in readings)
     if before is None:
-        if unread:
+        if unparsed:
             raise BackendError(
-                f"{plural(unread, 'rating')} could not be read, so {spec.baseline} is not written; run the same command "
+                f"{plural(unparsed, 'rating')} could not be read, so {spec.baseline} is not written; run the same command "
                 "again, which asks for these anew"
             )
         wanted = {each.name: getattr(spec.wanted, each.name) for each in fields(Watched)}
         made = Baseline(**wanted, version=__version__, readings=tuple(readings))
         write_record(spec.baseline, made)
-    elif spec.update and unread:
-        events.notice(f"the reading lacks {plural(unread, 'rating')} and is not added", warns=True)
+    elif spec.update and unparsed:
+        events.notice(
+            f"the reading lacks {plural(unparsed, 'rating')} and is not added", warns=True
+        )
     elif spec.update:
         write_record(spec.baseline, replace(before, readings=(*before.readings, *readings)))
 

@@ -35,7 +35,7 @@ class WatchReport(Shown):
 
     @property
     def holds(self) -> bool:
-        """Return whether grades go on to be comparable on each criterion."""
+        """Return whether grades stay comparable on each criterion."""
         return all(change.verdict in (SAME, SCALE) for change in self.criteria)
 
     def summary(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _sentence(change: Change) -> str:
     moved = f"the ratings have moved by {number(change.shift, 2)}, and places hold"
     sentences = {
         ORDER: "the order has changed, which no map repairs; certify the set with this judge, and label again",
-        SCALE: f"{moved}; grades go on to be comparable, and cut-offs on plain ratings do not",
+        SCALE: f"{moved}; grades stay comparable, and cut-offs on plain ratings do not",
         SAME: moved,
         UNKNOWN: _why_unknown(change),
     }
@@ -93,8 +93,8 @@ def _sentence(change: Change) -> str:
 
 
 def _why_unknown(change: Change) -> str:
-    if change.unread:
-        return f"{plural(change.unread, 'rating')} could not be read"
+    if change.unparsed:
+        return f"{plural(change.unparsed, 'rating')} could not be read"
     if change.anchors < LEAST:
         return f"{plural(change.anchors, 'anchor')}, and at least {LEAST} are needed"
     if change.place.least is None or (change.text_place and change.text_place.least is None):

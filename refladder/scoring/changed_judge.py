@@ -54,7 +54,7 @@ class Changed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is found on a dimension; `unread` counts rungs and texts of the new reading without a rating.
+    """What is found on a dimension; `unparsed` counts rungs and texts of the new reading without a rating.
 
     `shift` is the mean difference of the ratings of rungs, with the ends of its 95 % interval over anchors. The shares are by
     `rating` and by `place`, and those of frozen texts `text_rating` and `text_place`, None without any. Of `pairs` of rungs
@@ -64,7 +64,7 @@ class Change:
     dimension: str
     verdict: str
     anchors: int
-    unread: int
+    unparsed: int
     shift: float | None
     shift_low: float | None
     shift_high: float | None
@@ -89,10 +89,10 @@ def change_of(
     """Compare a reading with the two of the baseline; `contexts` are those of the frozen texts."""
     anchors, levels = before.rungs.shape
     readings = before, again, now
-    unread = int(np.isnan(now.rungs).sum() + np.isnan(now.texts).sum())
+    unparsed = int(np.isnan(now.rungs).sum() + np.isnan(now.texts).sum())
     rungs = np.arange(anchors)
     of_texts: list[Changed | None] = [None, None]
-    if unread:
+    if unparsed:
         shift, low, high = math.nan, math.nan, math.nan
         rating = place = _UNKNOWN
     else:
@@ -118,7 +118,7 @@ def change_of(
         dimension=dimension,
         verdict=UNKNOWN if anchors < LEAST else verdict,
         anchors=anchors,
-        unread=unread,
+        unparsed=unparsed,
         shift=known(shift),
         shift_low=known(low),
         shift_high=known(high),

@@ -163,7 +163,7 @@ def damaged(change):
     return damage
 
 
-def unread(record):
+def unparsed(record):
     record["readings"][1]["rungs"][7]["rating"] = None
 
 
@@ -184,7 +184,7 @@ REFUSED = {
         ]),
         "has other anchors: 11 anchors, and this run 12; give what it was made with, or make another one with new$",
     ),
-    "unread rungs": ({}, damaged(unread), "watch/1: 1 rungs or texts of reading 2 have no rating"),
+    "unparsed rungs": ({}, damaged(unparsed), "watch/1: 1 rungs or texts of reading 2 have no rating"),
     "one reading": (
         {}, damaged(lambda record: record["readings"].pop()), "watch/1: it needs two readings or more",
     ),
@@ -228,7 +228,7 @@ def test_refused_before_a_judge_is_asked(name, baseline):
     assert judge.asked == 0
 
 
-def test_a_reading_with_unread_rungs_makes_no_baseline_and_gives_no_verdict(
+def test_a_reading_with_unparsed_rungs_makes_no_baseline_and_gives_no_verdict(
     baseline, tmp_path, caplog
 ):
     def way(rating, _):
@@ -249,7 +249,7 @@ def test_a_reading_with_unread_rungs_makes_no_baseline_and_gives_no_verdict(
         SET, judge=Rater(way=way), baseline=baseline, answers="rating", update=True
     )
     assert found["criteria"][0]["verdict"] == "unknown"
-    assert found["criteria"][0]["unread"] > 0
+    assert found["criteria"][0]["unparsed"] > 0
     assert "ratings and is not added" in caplog.text
     assert len(json.loads(baseline.read_text())["readings"]) == 2
 

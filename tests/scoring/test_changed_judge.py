@@ -65,10 +65,10 @@ def test_the_bound_of_the_excess_is_one_sided():
 
 
 def test_unknown_where_something_is_missing_or_too_wide():
-    unread = RUNGS.copy()
-    unread[0, 0] = math.nan
-    change = found(unread)
-    assert (change.verdict, change.unread, change.shift, change.place.changed) == (
+    unparsed = RUNGS.copy()
+    unparsed[0, 0] = math.nan
+    change = found(unparsed)
+    assert (change.verdict, change.unparsed, change.shift, change.place.changed) == (
         *("unknown", 1),
         *(None, None),
     )
