@@ -42,7 +42,10 @@ if TYPE_CHECKING:
         "dimension",
         help="Dimension to watch. Repeatable. Default: those of the baseline, else all.",
     ),
-    like("anchors", help="Watch the first N anchors. Default: those of the baseline, else all."),
+    like(
+        "anchors",
+        help="Number of anchors to watch, from the first. Default: those of the baseline, else all.",
+    ),
     "readings_file",
     "new",
     "update",
