@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from refladder.commands.rescore import rescore as rescore
     from refladder.commands.score import score as score
     from refladder.commands.show import show as show
+    from refladder.commands.watch import watch as watch
     from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
@@ -74,6 +75,7 @@ _PUBLIC = {
     "rescore": "refladder.commands.rescore",
     "score": "refladder.commands.score",
     "show": "refladder.commands.show",
+    "watch": "refladder.commands.watch",
     "write_ladder_set": "refladder.files.ladder_sets",
 }
 

@@ -79,7 +79,7 @@ def in_call(parameters: Mapping[str, str]) -> Iterator[None]:
 def interrupted(arguments: Sequence[str]) -> str:
     """Say how a command line that was interrupted is continued."""
     name = next((each for each in arguments if not each.startswith("-")), "")
-    resumes = name in {"build", "certify", "compete", "score"} or (
+    resumes = name in {"build", "certify", "compete", "score", "watch"} or (
         name == "evaluate" and any(each.startswith("--work") for each in arguments)
     )
     again = " to resume" if resumes else ""

@@ -383,6 +383,30 @@ OPTIONS: dict[str, Option] = {
             metavar="N",
         ),
         same_judge=Option("Allow tables of one judge.", type=bool),
+        readings_file=Option(
+            flag="--baseline",
+            help="File of readings by the judge.",
+            name="baseline",
+            type=Path,
+            required=True,
+            writes="file",
+            beside=(".judgments.jsonl", ".again.judgments.jsonl"),
+        ),
+        new=Option("Ask twice, and write a new file for --baseline.", type=bool),
+        update=Option("Add this reading to the file of --baseline.", type=bool),
+        texts=Option(
+            "Table of frozen texts that are rated and placed too: an order that moved shows among like texts first.",
+            metavar="TABLE",
+            reads="table",
+        ),
+        at_most=Option(
+            "Excess of changed decisions over the judge's own noise that is allowed.",
+            type=float,
+            at_least=0,
+            at_most=1,
+            default=0.03,
+            metavar="SHARE",
+        ),
         margin=Option(
             "Minimum difference of the two scores, in units of the score column. Equal scores are "
             "never a pair.",

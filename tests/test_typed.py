@@ -78,6 +78,7 @@ NEEDED = {
     "benchmark": refladder.load_benchmark(SET),
     "scores": [],
     "out": "student",
+    "baseline": "judge.json",
     "name": SET,
     "folder": Path("set"),
     "method": "m",

@@ -16,7 +16,7 @@ from refladder.options import like
 from refladder.report.log import Log, log_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
 
 @subcommand(
@@ -69,7 +69,7 @@ def command(
 
 @command.call
 def jury(
-    tables: Sequence[Any],
+    tables: Any,
     *,
     columns: Mapping[str, str] | None = None,
     median: bool = False,
@@ -80,7 +80,7 @@ def jury(
     """Combine tables that score the same texts, each with one judge, as `refladder jury`.
 
     Args:
-        tables: two or more tables of any kind, each with the scores of one judge on the same ladders and criteria.
+        tables: a list of two or more tables of any kind, each with the scores of one judge on the same ladders and criteria.
         columns: field (such as output_id or context_id) to the name of its column, in the tables that have it.
         median: the grade is the median of the judges' grades instead of the mean.
         least: fewest judges whose grades make one; None for half of them, rounded up.
@@ -102,6 +102,8 @@ def jury(
     from refladder.settings import chosen
 
     with Call(jury, locals(), table="") as call:
+        if not isinstance(tables, list | tuple):
+            raise UsageError(f"tables must be a list of two or more tables, found {tables!r:.60}")
         sources = [source_of(each, f"table {place}") for place, each in enumerate(tables, 1)]
         first = tables[0] if sources else ""
         frame = None if isinstance(first, str | Path) else Frame(first)

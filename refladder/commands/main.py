@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 HEADINGS = {
     "Score and filter": ("score", "filter", "jury", "pairs", "rescore", "show"),
     "Build and share ladders": ("build", "publish"),
-    "Trust": ("calibrate", "certify", "audit", "link"),
+    "Trust": ("calibrate", "certify", "audit", "link", "watch"),
     "Compare and measure": ("compare", "evaluate", "compete", "review"),
     "Tools": ("demo", "list", "distil", "export", "store"),
 }

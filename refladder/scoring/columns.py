@@ -210,7 +210,7 @@ class Columns:
 def signature_of(run: Run, scale: Scale) -> str:
     """Return everything that determines a score, in one line: what was asked of whom, and how answers count."""
     asked = mode_of(run.mode).signature(run, scale)
-    digests = [f"{column_stem(each.name)}@{_criterion_digest(each)}" for each in run.dimensions]
+    digests = [f"{column_stem(each.name)}@{criterion_digest(each)}" for each in run.dimensions]
     parts = [f"ladders:{run.ladders}", run.recipe.signature, f"criteria:{','.join(digests)}"]
     weights = weights_for(run.dimensions, scale.weights).tolist()
     if len({*weights}) > 1:
@@ -220,7 +220,7 @@ def signature_of(run: Run, scale: Scale) -> str:
     return "|".join([*parts, asked])
 
 
-def _criterion_digest(dimension: Dimension) -> str:
+def criterion_digest(dimension: Dimension) -> str:
     """Return a digest of what a criterion asks: name, description and the ends of its scale."""
     ends = f"{float(dimension.low)!r} {float(dimension.high)!r}"
     return digest_of(dimension.name, dimension.description, ends, size=6)

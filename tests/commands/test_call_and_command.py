@@ -64,6 +64,9 @@ def test_a_setting_has_the_default_of_the_calls(kind):
             if (name, each.name) == ("compare", "unscored"):
                 # What its gate counts these rows as, and not where they go.
                 continue
+            if (name, each.name) == ("watch", "answers"):
+                # It asks for ratings only.
+                continue
             if each.name in parameters and parameters[each.name].default not in (
                 *EMPTY,
                 inspect.Parameter.empty,
@@ -218,6 +221,12 @@ CASES = {
             read_lines(g / "two.jsonl"), min={"coherence_score": -9}, link=g / "link.json"
         ),
         "filter {g}/two.jsonl --min coherence_score=-9 --link {g}/link.json",
+    ),
+    "watch": (
+        lambda _, out: refladder.watch(
+            "general/reply-2", answers="rating", dimensions=["clarity"], baseline=out / "w.json", new=True
+        ),
+        "watch general/reply-2 --answers rating --dimension clarity --baseline {out}/w.json --new --json",
     ),
     "jury": (
         lambda g, out: refladder.jury([g / "scored.jsonl", g / "two.jsonl"], least=2, out=out / "j.jsonl"),

@@ -271,7 +271,7 @@ def test_wrong_arguments(tables, tmp_path):
     refused = {
         "^1 table: a jury needs two or more, each with the grades of one judge$": [ONE],
         "^tables in files are combined in another file; give out=PATH$": tables,
-        "^tables must be a list of .*, found '": tables[0],
+        "^tables must be a list of two or more tables, found '": tables[0],
     }
     for message, given in refused.items():
         with pytest.raises(UsageError, match=message):
