@@ -292,7 +292,7 @@ class Worker:
             elif self._student is None:
                 folder = checks_folder() if self._task.checks else None
                 scorer = self._scorer()
-                # Those of an earlier run do not show what the judge says now.
+                # Ratings of an earlier run do not show what the judge says now.
                 if not rung_judgments:
                     scorer.rung_judgments = self._rung_judgments
                 found = check_judge(scorer, folder, self._session, Silent())

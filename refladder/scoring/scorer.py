@@ -325,7 +325,7 @@ class LadderScorer:
         of_rungs = sum(map(len, rungs))
         if self._rungs is not None:
             self._rungs = None
-            # Those of an earlier run do not show what the judge says now.
+            # Ratings of an earlier run do not show what the judge says now.
             if log.reused == reused:
                 self.rung_judgments = judgments[:of_rungs] or self.rung_judgments
             self._verdicts.take_rungs(judgments[:of_rungs], self._unasked, self.refused)
