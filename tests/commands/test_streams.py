@@ -155,11 +155,13 @@ def test_build_reads_a_table_of_either_format_from_a_pipe(shell, tmp_path, name)
     [
         "score {table} --ladders demo/story --judgments /",
         "evaluate demo/story --dimension coherence --resamples 1 --html /",
-        "filter {table} --min x=1 --out /",
+        "filter {numbers} --min x=1 --out /",
     ],
 )
-def test_the_root_folder_is_no_file(command, stories, line):
-    done = command(line.format(table=stories))
+def test_the_root_folder_is_no_file(command, stories, tmp_path, line):
+    numbers = tmp_path / "numbers.jsonl"
+    numbers.write_text('{"x": 1}\n')
+    done = command(line.format(table=stories, numbers=numbers))
     assert done.code == 2
     assert done.err.splitlines()[-1] == "refladder: /: a folder; name a file in it"
 
