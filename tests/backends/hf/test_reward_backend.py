@@ -344,6 +344,8 @@ def test_a_table_is_scored_and_rescored_by_a_call(models, tmp_path):
     outcomes = {"outcomes": ["win", "loss", "tie"], "logprobs": [-1, -1, -2]}
     tie = json.dumps(json.loads(judged) | outcomes)
     judgments.write_text("\n".join((first, tie, *rest, "")))
-    mixed = r":2: outcomes 'win, loss, tie', and this file holds .* between win, loss;"
+    mixed = (
+        r":2: outcomes 'win, loss, tie', and this file holds .* between win, loss, in this order;"
+    )
     with pytest.raises(DataError, match=mixed):
         refladder.rescore(judgments)
