@@ -153,7 +153,9 @@ def test_judgments_are_kept_and_read_again(uneven, tmp_path):
     assert (graded["subject"], graded["against"]) == (pair[0].id, pair[1].id)
     changed = {**graded, "outcomes": ["win", "loss"], "logprobs": [-1.0, -1.0]}
     file.write_bytes(first + json.dumps(changed).encode() + b"\n")
-    message = r":2: outcomes 'win, loss', and .* between 1, 2, \.\.\., 100, text; correct"
+    message = (
+        r":2: outcomes 'win, loss', and .* between 1, 2, \.\.\., 100, text, in this order; correct"
+    )
     with pytest.raises(DataError, match=message):
         run_method("verifier", uneven, connect("builtin"), work=tmp_path)
 

@@ -124,8 +124,8 @@ def test_the_summary_names_only_dimensions_with_texts_beyond_the_ladder():
 
 def test_the_keys_of_the_summary_are_fixed():
     assert list(summary(ScoreReport())) == [
-        "rows", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom",
-        "unparsed", "cut", "low_mass", "inconsistency", "order_spread", "signature",
+        "rows", "copies", "unscored", "reasons", "judgments", "reused", "above_top", "below_bottom",
+        "unparsed", "cut", "low_mass", "thoughts", "inconsistency", "order_spread", "signature",
     ]  # fmt: skip
     assert summary(ScoreReport())["inconsistency"] is None
 
