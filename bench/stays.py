@@ -416,8 +416,9 @@ def tokens(data: Path) -> list[str]:
         ladders = "general/reply-2" if sample == "replies" else str(READINGS / str(own[sample][2]))
         cells = []
         for answers in ("stated", "rating:stated", "anchored:stated"):
-            # Half of the contexts less: the difference is of texts alone.
-            half = len(rows) // 2
+            # The difference is of texts alone.
+            # Every context stays, so that the judge check and the rungs are the same in both.
+            fewer = rows[::2]
             characters = [
                 refladder.score(
                     part,
@@ -429,9 +430,9 @@ def tokens(data: Path) -> list[str]:
                     any_judge=True,
                     dry_run=True,
                 )["backends"][0]["characters"]
-                for part in (rows, rows[:half])
+                for part in (rows, fewer)
             ]
-            cells.append(f"{(characters[0] - characters[1]) / (len(rows) - half) / 4:,.0f}")
+            cells.append(f"{(characters[0] - characters[1]) / (len(rows) - len(fewer)) / 4:,.0f}")
         lines.append(f"| {sample} | {' | '.join(cells)} |")
     return [*lines, ""]
 

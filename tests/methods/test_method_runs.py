@@ -126,7 +126,7 @@ def test_no_method_scores_by_judgments_of_low_label_mass(name):
     assert lower.unparsed == 0
     if name == "ladder":
         # Its judge check ends a run of which nothing can be read.
-        with pytest.raises(JudgeRefusedError, match="label mass 0.04 is below 0.05"):
+        with pytest.raises(JudgeRefusedError, match=r"label mass 0\.04 is below 0\.05"):
             run(0.05)
         return
     usual = run(0.05)
