@@ -29,6 +29,7 @@ import refladder
 from refladder.errors import UnknownNameError
 from refladder.files.inspect_logs import read_samples
 from refladder.integrations.inspect import ladder
+from refladder.signatures import same_scale
 
 
 def answer(text):
@@ -63,7 +64,9 @@ def test_samples_have_the_scores_of_the_command_line_and_one_stays_unscored(tmp_
     first, second, unscored = (sample.scores["refladder"] for sample in log.samples)
     assert [first.value, second.value] == [row["coherence_score"] for row in expected]
     assert first.metadata["coherence"] == first.value
-    assert first.metadata["signature"] == expected[0]["signature"]
+    of_sample, of_row = first.metadata["signature"], expected[0]["signature"]
+    # The table has two criteria, and the scorer one.
+    assert same_scale(of_sample, of_row, "coherence_score")
     assert math.isnan(unscored.value)
     assert unscored.reason == "scoring_failed"
     assert (
@@ -98,7 +101,8 @@ def test_scores_of_a_table_are_given_to_a_log_by_precomputed_scores(tmp_path, ex
     assert log.status == "success", log.error
     scores = [(sample.scores or {}).get("precomputed_scores") for sample in log.samples]
     assert [score.value for score in scores[:2]] == [row["coherence_score"] for row in expected]
-    assert scores[0].metadata == {"signature": expected[0]["signature"]}
+    assert [*scores[0].metadata] == ["signature"]
+    assert same_scale(scores[0].metadata["signature"], expected[0]["signature"], "coherence_score")
     assert scores[2] is None  # which Inspect does not count as unscored either
     (result,) = log.results.scores
     assert (result.scored_samples, result.unscored_samples) == (2, 0)

@@ -130,7 +130,8 @@ def test_grpo_awaits_rewards_of_single_contexts_and_of_a_shared_set_together(
     trainer.train()
     logged = trainer.state.log_history[0]
     assert in_threads == {"refladder"}
-    assert len(asked) == 4 * 2 * 5  # 4 completions against 2 anchors of 5 rungs
+    # The judge check asks about the best and the worst rung of 2 anchors; then 4 completions meet 2 anchors of 5 rungs.
+    assert len(asked) == 2 * 2 + 4 * 2 * 5
     plain = reward(ladders=shared, judge=judge)
     assert given["rewards"] == plain(completions=given["completions"])
     assert logged["rewards/recorded/mean"] == pytest.approx(sum(given["rewards"]) / 4, rel=1e-5)
@@ -167,9 +168,10 @@ def test_the_completions_of_a_call_are_one_batch(shared):
     reward(ladders="demo/story", judge=Recording(), dimensions=["coherence"])(
         completions=group, context_id=["story-01"] * 4
     )
-    assert batches == [4 * 5]
+    # The judge check comes first: two questions about each of 12 ladders, and of 2 anchors.
+    assert batches == [2 * 12, 4 * 5]
     reward(ladders=shared, judge=Recording())(completions=group)
-    assert batches[1:] == [4 * 2 * 5]
+    assert batches[2:] == [2 * 2, 4 * 2 * 5]
 
 
 @pytest.mark.parametrize(
