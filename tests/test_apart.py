@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from refladder.loaders import load_benchmark  # noqa: F401  the package is installed
-
 ROOT = Path(__file__).parents[1]
 READINGS = ROOT / "bench" / "readings"
 PAGE = (ROOT / "bench" / "results" / "apart.md").read_text("utf-8")
@@ -57,7 +55,6 @@ def test_a_reading_names_its_request():
     from refladder.prompts import criterion, fill, load_template
     from refladder.records import Context, Dimension
 
-    text = "Whether the reply gives what was asked for."
     template = load_template("open", "rating-stated")
     described = {}
     sets = ROOT / "published_data" / "general" / "reply-2" / "dimensions.jsonl"
@@ -132,10 +129,7 @@ def test_the_first_lines_of_the_pages_are_those_of_the_table():
     assert f"{span(shares['rating'], str)} % of the decisions changed with plain ratings" in readme
     assert f"and {span(shares['placed'], str)} % with placed ones" in readme
     more = float(re.search(r"decisions that change: .*\+(0\.\d+)\.", PAGE)[1])
-    assert (
-        f"placing changes {short(round(more, 3) + 0):.3} more".rstrip() in page
-        or f".{round(1000 * more):03} more" in page
-    )
+    assert f"placing changes .{round(1000 * more):03} more" in page
     assert ("is **not met**" in PAGE) == ("It is **not met**" in page)
     # The figures of two models are those of their own page.
     models = shown("docs/explanation/different-judges.md")
