@@ -169,17 +169,18 @@ def test_readings_are_those_of_a_plain_loop_and_the_prefix_gives_the_labels_most
     bare = TransformersBackend(opened.opened, memory=None, truncate_context=False, prefix=False)
     tokenizer, masses = opened.opened.tokenizer, {}
     for prefix, backend in (('Answer: "', opened), ("", bare)):
-        judge = Watched(backend)
-        [row] = refladder.score(
-            ROWS[:1], ladders=ladders_of(2), judge=judge, any_judge=True, least_mass=0.2
-        )
-        assert len(judge.seen) == 6  # two ladders in both orders, and one text against two rungs
+        judge, ladders = Watched(backend), ladders_of(2)
+        options = {"ladders": ladders, "judge": judge, "any_judge": True, "least_mass": 0.2}
+        if prefix:
+            [row] = refladder.score(ROWS[:1], **options)
+            assert row["clarity_score"] is not None and row["clarity_note"] is None
+        else:
+            # Without the prefix it follows the prompt so little that no answer of the check is read, and no row asked.
+            with pytest.raises(JudgeRefusedError, match=r"is below 0\.2 \(--least-mass\)"):
+                refladder.score(ROWS[:1], **options)
+        # Two ladders in both orders, and one text against two rungs.
+        assert len(judge.seen) == (6 if prefix else 4)
         masses[prefix] = [reading.mass for _, reading in judge.seen]
-        # Without the prefix it follows the prompt so little that no score is made, and the row says so.
-        assert (row["clarity_score"] is None) == (
-            "is below 0.2 (--least-mass)" in (row["clarity_note"] or "")
-        )
-        assert (row["clarity_score"] is None) == (not prefix)
         prompt, reading = judge.seen[-1]
         # With the prefix, a label counts after a space too: one token each in this vocabulary.
         spellings = (
@@ -266,20 +267,24 @@ def test_it_writes_a_ladder_is_certified_and_evaluated(opened, ladders_of, tmp_p
     assert counts == [("clarity", 2), ("mean", 2)]
 
 
-# A run that kills itself with one batch stored, 16 rows, and the next in hand.
+# A run that kills itself in the midst of its rows, with 32 of 100 answers kept.
 KILLED = """
 import os, signal, sys
 import refladder
 from refladder.backends import Wrapper
+from refladder.scoring import judgment_file
+
+judgment_file.KEPT_EVERY = 0.0
 
 class Killed(Wrapper):
     calls = 0
 
-    def read_labels(self, prompts, labels):
-        self.calls += 1
-        if self.calls == 3:  # after the check of the judge and one batch
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().read_labels(prompts, labels)
+    def read_labels_each(self, prompts, labels):
+        self.calls += 1  # the check of the judge is the first
+        for number, reading in enumerate(super().read_labels_each(prompts, labels)):
+            if self.calls == 2 and number == 32:
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield reading
 
 judge = Killed(refladder.connect("hf:" + sys.argv[1], dtype="float32"))
 refladder.score(sys.argv[2], ladders=sys.argv[3], judge=judge, any_judge=True, out=sys.argv[4])
@@ -300,8 +305,8 @@ def test_a_run_that_was_killed_asks_nothing_twice_and_teaches_a_student(
     assert not out.exists()
     judge = Watched(connect(f"hf:{folder}", dtype="float32"))
     refladder.score(source, ladders=ladders, judge=judge, any_judge=True, out=out)
-    # The check of an open judge is made in each call: 2 ladders in both orders. Then 50 - 16 rows, two rungs.
-    assert len(judge.seen) == 4 + 34 * 2
+    # The check of an open judge is made in each call: 2 ladders in both orders. Then what is left of 50 rows, two rungs.
+    assert len(judge.seen) == 4 + 50 * 2 - 32
     scored = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
     assert [row["output_id"] for row in scored] == [row["output_id"] for row in rows]
     assert all(isinstance(row["clarity_score"], float) for row in scored)
