@@ -1,6 +1,6 @@
 """A way to ask a judge: the contract that every mode of `--answers` fulfils.
 
-Nothing outside this folder asks which mode a run has: what differs between modes is a method here.
+Code outside this folder asks a mode for its attributes and methods, never for its type.
 """
 
 from __future__ import annotations
