@@ -45,3 +45,10 @@ def test_the_citation_has_the_data_of_the_package():
     assert f"version = {{{project['version']}}},\n  license = {{{project['license']}}}" in page
     assert f"- name: {project['authors'][0]['name']}\n" in citation
     assert all(f" {address}\n" in citation for address in project["urls"].values())
+    # The entry of the study is of this version, in both, and what it names exists.
+    assert f"number = {{version {project['version']}}}" in page
+    assert f"\n    version: {project['version']}\n" in citation
+    title, notes = re.findall(r'^    (?:title|notes): "(.*)"$', citation, re.MULTILINE)
+    assert f"title = {{{title}}}" in page.replace("{Grades}", "Grades")
+    assert f"note = {{{notes}}}" in page
+    assert all((ROOT / path).exists() for path in re.findall(r"(?:docs|bench)/[\w/.-]+", notes))
