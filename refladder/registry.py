@@ -42,10 +42,11 @@ def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
 
 
 def _about(point: EntryPoint) -> str:
-    package, summary = "another package", None
+    package = "another package"
+    summary: str | list[str] | None = None
     if point.dist is not None:
         package = f"{point.dist.name} {point.dist.version}"
-        summary = point.dist.metadata.get("Summary")
+        summary = point.dist.metadata.json.get("summary")
     place = f"plug-in of {package}: {point.value}"
     return f"{summary} ({place})" if summary else place
 
