@@ -24,13 +24,13 @@ import promise_units
 from scipy.special import ndtri
 
 from refladder.backends import connect
+from refladder.display.rendering import PlainTable, markdown
 from refladder.jobs.good_share import powered_share
 from refladder.jobs.promise import Promise
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import MEASURES, surface_measures
-from refladder.report.rendering import PlainTable, markdown
 from refladder.statistics.agreement import human_means
 from refladder.statistics.rate import LEAST, wilson
 from refladder.statistics.threshold import Candidates, area_under_curve, candidates, naive_candidate

@@ -14,7 +14,7 @@ import numpy as np
 from promise_units import SURE, complete, last_of_run, precise, two_starts, whole
 from scipy.special import betainc, ndtri, stdtrit
 
-from refladder.report.rendering import PlainTable
+from refladder.display.rendering import PlainTable
 from refladder.statistics.threshold import LEAST_UNITS, candidates, counted, divisor, spread
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import betainc, betaln, ndtri, stdtrit
 
-from refladder.report.rendering import PlainTable
+from refladder.display.rendering import PlainTable
 from refladder.statistics.threshold import (
     EXACT,
     KEEP_ALL,

@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from refladder.commands.score import score as score
     from refladder.commands.show import show as show
     from refladder.commands.watch import watch as watch
+    from refladder.evaluation.evaluate import Protocol as Protocol
     from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
-    from refladder.jobs.evaluate import Protocol as Protocol
     from refladder.jobs.text_scorer import Scorer as Scorer
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.methods.contract import MethodSettings as MethodSettings
@@ -49,7 +49,7 @@ _PUBLIC = {
     "Dimension": "refladder.records",
     "MethodSettings": "refladder.methods.contract",
     "Output": "refladder.records",
-    "Protocol": "refladder.jobs.evaluate",
+    "Protocol": "refladder.evaluation.evaluate",
     "Sampling": "refladder.records",
     "Scorer": "refladder.jobs.text_scorer",
     "audit": "refladder.commands.audit",

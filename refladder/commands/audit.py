@@ -11,9 +11,9 @@ from click.core import ParameterSource
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.display.log import LOG, Log
 from refladder.errors import ExitCode, UsageError
 from refladder.options import OF_BACKENDS, OF_COST, like
-from refladder.report.log import LOG, Log
 from refladder.settings import LEAST_MASS
 
 if TYPE_CHECKING:
@@ -150,9 +150,9 @@ def audit(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
+    from refladder.display.results import ShownList
     from refladder.jobs.audit import ALL, run, spec_of
     from refladder.report.certificate_tables import audit_tables
-    from refladder.report.results import ShownList
 
     with Call(audit, locals(), table="") as call:
         session = call.session()

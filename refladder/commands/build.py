@@ -17,12 +17,12 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
+from refladder.display.log import LOG, Log
 from refladder.errors import ExitCode
 from refladder.files.ladder_sets import LadderSet, load_ladders
 from refladder.loaders.data import data_of
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, OF_GENERATION, like
 from refladder.records import Sampling
-from refladder.report.log import LOG, Log
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal
 from refladder.commands import console
 from refladder.commands.calling import Call, record_or_path
 from refladder.commands.options import subcommand
+from refladder.display.log import LOG, Log, log_lines
 from refladder.errors import ExitCode, UsageError, plural
 from refladder.files.jsonl import read_record
 from refladder.options import like
 from refladder.records import Threshold
-from refladder.report.log import LOG, Log, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

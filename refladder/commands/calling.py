@@ -10,12 +10,12 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from refladder.display.log import Log
 from refladder.errors import UsageError, redacted
 from refladder.files.frames import KINDS, Frame
 from refladder.files.outputs import RunConfig
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, Collected, format_of
-from refladder.report.log import Log
 from refladder.session import Session
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from refladder.backends.metered import spent_json
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode
 from refladder.options import OF_BACKENDS, OF_COST, like
-from refladder.report.log import Log, log_lines
 from refladder.settings import LEAST_MASS
 
 if TYPE_CHECKING:

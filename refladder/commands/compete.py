@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode
 from refladder.files.jsonl import atomic
 from refladder.options import OF_BACKENDS, OF_COST, OF_GENERATION, like
 from refladder.records import Sampling
-from refladder.report.log import Log, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,7 +78,7 @@ def command(
     from refladder.contest.compete import rehearse, run, spec_of
     from refladder.contest.html import review_page
     from refladder.contest.runs import read_run
-    from refladder.jobs.evaluation_results import RESULTS
+    from refladder.evaluation.results import RESULTS
 
     session = spending.Spending(money)
     given = {**given, "config": console.resolved()}

@@ -14,10 +14,10 @@ import click
 
 from refladder.backends.metered import spent_json
 from refladder.commands.options import FOR_BACKENDS, QUIET
+from refladder.display import progress as reporting
+from refladder.display.rendering import printable, printable_json
 from refladder.errors import ExitCode, redacted
 from refladder.files.outputs import RunConfig
-from refladder.report import progress as reporting
-from refladder.report.rendering import printable, printable_json
 from refladder.report.summary import (
     essential_lines,
     spent_lines,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType
 
     from refladder.backends.metered import SpentCosts
+    from refladder.display.rendering import PlainTable
     from refladder.events import Watch
     from refladder.records import JudgeCheck, Progress
-    from refladder.report.rendering import PlainTable
     from refladder.scoring.score_report import ScoreReport
 
 # Width of tables when standard output is not a terminal.
@@ -150,7 +150,7 @@ say_once = functools.cache(notify)
 
 def say_tables(tables: Iterable[PlainTable], *, hide: bool = True) -> None:
     """Print tables in the width of the terminal."""
-    from refladder.report.terminal import terminal_tables
+    from refladder.display.terminal import terminal_tables
 
     out = console(hide=hide)
     for part in terminal_tables(tables, out.width):

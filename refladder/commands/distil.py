@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.display.log import Log, log_lines
 from refladder.options import like
-from refladder.report.log import Log, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

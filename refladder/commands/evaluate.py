@@ -11,10 +11,10 @@ from refladder.commands import console, spending
 from refladder.commands.calling import Call
 from refladder.commands.data import DataOptions
 from refladder.commands.options import given_arguments, given_options, subcommand
+from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode, redacted
 from refladder.loaders.data import data_of
 from refladder.options import OF_BACKENDS, OF_COST, OF_DATA, like
-from refladder.report.log import Log, log_lines
 from refladder.settings import chosen
 from refladder.statistics import LEVELS, STATISTICS
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
+    from refladder.display.rendering import PlainTable
+    from refladder.evaluation.evaluate import Protocol
+    from refladder.evaluation.results import Evaluation, Evaluations
     from refladder.files.ladder_sets import LadderSet
-    from refladder.jobs.evaluate import Protocol
-    from refladder.jobs.evaluation_results import Evaluation, Evaluations
     from refladder.methods.contract import MethodSettings
     from refladder.records import Benchmark, Dimension
-    from refladder.report.rendering import PlainTable
     from refladder.settings import Given
 
 
@@ -154,7 +154,7 @@ def command(
         refladder evaluate summeval --judge hf:ORG/MODEL --work work
         refladder evaluate answers.csv --task-file task.toml --methods ladder,win-ratio --judge openai:MODEL --dry-run
     """
-    from refladder.jobs.evaluate import rehearse, run, spec_of
+    from refladder.evaluation.evaluate import rehearse, run, spec_of
 
     session, events = spending.Spending(money), console.Console()
     spec = spec_of(
@@ -189,7 +189,7 @@ def _settings(given: Given) -> MethodSettings:
 
 def _protocol(given: Given, printed: str) -> Protocol:
     """Return how agreement is computed; a program gets all levels and statistics, if none is named."""
-    from refladder.jobs.evaluate import Protocol
+    from refladder.evaluation.evaluate import Protocol
 
     count = None if printed in {"json", "csv"} else 1
     found = {
@@ -214,7 +214,7 @@ def _print(evaluations: Evaluations, shown: Options) -> None:
 
 
 def _print_tables(evaluations: Evaluations, shown: Options, *, with_cards: bool) -> None:
-    from refladder.report.rendering import csv_text, latex, markdown
+    from refladder.display.rendering import csv_text, latex, markdown
 
     if shown.printed == "json":
         _print_json(evaluations, with_cards=with_cards)
@@ -237,7 +237,7 @@ def _print_tables(evaluations: Evaluations, shown: Options, *, with_cards: bool)
 
 
 def _print_json(evaluations: Evaluations, *, with_cards: bool) -> None:
-    from refladder.report.rendering import json_lines, printable_json
+    from refladder.display.rendering import json_lines, printable_json
 
     if len(evaluations) > 1:
         listed = []
@@ -339,7 +339,7 @@ def evaluate(
         DataError: the data are wrong, with path:line or the number of the row.
         BackendError: the judge failed; its judgments so far are stored, if `work` is given.
     """
-    from refladder.jobs.evaluate import Protocol, run, spec_of
+    from refladder.evaluation.evaluate import Protocol, run, spec_of
     from refladder.methods.contract import MethodSettings
 
     with Call(evaluate, locals(), table="", without=("data",)) as call:

@@ -28,7 +28,7 @@ def command(*, data: DataOptions, out: str, out_format: str | None) -> None:
     Examples:
         refladder export summeval --out summeval.csv
     """
-    from refladder.jobs.export import export_benchmark
+    from refladder.evaluation.export import export_benchmark
 
     benchmark, dimensions = data.data().rated(None)
     export_benchmark(benchmark, dimensions, out, given=out_format)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.display.log import LOG, Log, log_lines
 from refladder.errors import ExitCode, UsageError
 from refladder.files.frames import Frame
 from refladder.files.tables import STANDARD
 from refladder.options import like
-from refladder.report.log import LOG, Log, log_lines
 from refladder.settings import Filtering, Tables, chosen
 
 if TYPE_CHECKING:

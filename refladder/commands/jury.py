@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from refladder.commands import console
 from refladder.commands.calling import Call, source_of
 from refladder.commands.options import subcommand
+from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode, UsageError
 from refladder.files.frames import Frame
 from refladder.files.tables import Collected
 from refladder.options import like
-from refladder.report.log import Log, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

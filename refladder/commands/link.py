@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from refladder.commands import console
 from refladder.commands.calling import Call, source_of
 from refladder.commands.options import subcommand
+from refladder.display.log import Log, log_lines
 from refladder.errors import UsageError, either, option
 from refladder.options import like
 from refladder.report.certificate_tables import ShownLink, decision_lines, link_table, link_warnings
-from refladder.report.log import Log, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,6 +18,7 @@ import click
 
 from refladder.commands import helping
 from refladder.commands.options import options, options_of
+from refladder.display.rendering import printable
 from refladder.errors import (
     DataError,
     ExitCode,
@@ -28,7 +29,6 @@ from refladder.errors import (
 )
 from refladder.options import like
 from refladder.parsing import parse_toml
-from refladder.report.rendering import printable
 from refladder.version import __version__
 
 if TYPE_CHECKING:

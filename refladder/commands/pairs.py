@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode
 from refladder.files.tables import STANDARD, read_rows
 from refladder.options import like
-from refladder.report.log import Log, log_lines
 from refladder.settings import Pairing, Tables, chosen
 
 if TYPE_CHECKING:

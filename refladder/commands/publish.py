@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.display.log import Log, log_lines
 from refladder.options import like
-from refladder.report.log import Log, log_lines
 from refladder.settings import Publishing, chosen
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, overload
 from refladder.commands import console
 from refladder.commands.calling import Call
 from refladder.commands.options import subcommand
+from refladder.display.log import Log, log_lines
 from refladder.files.tables import STANDARD
 from refladder.options import like
-from refladder.report.log import Log, log_lines
 from refladder.settings import LEAST_MASS, Scale, Tables, chosen
 
 if TYPE_CHECKING:

@@ -32,13 +32,13 @@ from refladder.commands.options import (
     given_options,
     subcommand,
 )
+from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode, UsageError, option
 from refladder.events import Silent
 from refladder.files.frames import added_values
 from refladder.files.ladder_sets import as_ladder_set
 from refladder.files.tables import STANDARD, read_once, read_rows
 from refladder.options import OF_BACKENDS, OF_COST, like
-from refladder.report.log import Log, log_lines
 from refladder.report.summary import cost_words
 from refladder.settings import LEAST_MASS, Tables
 

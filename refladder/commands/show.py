@@ -69,8 +69,8 @@ def command(
 
 
 def _list_contexts(opened: LadderSet, dimensions: tuple[str, ...], *, as_json: bool) -> None:
+    from refladder.display.rendering import short
     from refladder.jobs.show import contexts_in
-    from refladder.report.rendering import short
 
     for line in contexts_in(opened, dimensions):
         if as_json:

@@ -11,9 +11,9 @@ from refladder.backends.metered import spent_json
 from refladder.commands import console, spending
 from refladder.commands.calling import Call, source_of
 from refladder.commands.options import subcommand
+from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode
 from refladder.options import OF_BACKENDS, like
-from refladder.report.log import Log, log_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -136,9 +136,9 @@ def watch(
         DataError: the file is damaged, or of another set, mode, prompt, criterion or texts.
         BackendError: the judge failed; its judgments so far are stored beside the file.
     """
+    from refladder.display.results import ShownDict
     from refladder.jobs.watch import spec_of
     from refladder.jobs.watch import watch as compare
-    from refladder.report.results import ShownDict
     from refladder.session import Session
 
     with Call(watch, locals(), table="") as call:

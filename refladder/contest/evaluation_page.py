@@ -6,15 +6,15 @@ import itertools
 from typing import TYPE_CHECKING
 
 from refladder.contest.html import card_page
+from refladder.evaluation.charts import file_stems
+from refladder.evaluation.figures import consistency_tables, draw_figures
 from refladder.files.jsonl import atomic
-from refladder.report.charts import file_stems
-from refladder.report.figures import consistency_tables, draw_figures
 from refladder.scoring.judge_check import check_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.jobs.evaluation_results import Evaluations
+    from refladder.evaluation.results import Evaluations
 
 
 def draw_evaluations(

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.contest.ratings import ratings_of
-from refladder.report.rendering import html_terms, shared_legends
+from refladder.display.rendering import html_terms, shared_legends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from refladder.contest.review_data import ReviewData
-    from refladder.report.rendering import PlainTable
+    from refladder.display.rendering import PlainTable
 
 PAGE = Path(__file__).parent / "page"
 # Each module imports only from those before it.

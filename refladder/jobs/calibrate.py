@@ -14,10 +14,10 @@ from refladder.files.jsonl import is_device, read_record, write_record
 from refladder.files.tables import read_once, read_rows
 from refladder.jobs.calibration_results import Calibration, Surface
 from refladder.jobs.good_share import good_shares
+from refladder.jobs.promise_tables import Step
 from refladder.loaders.labelling import open_pool
 from refladder.methods.surface import FOLDS, best_surface, measured
 from refladder.records import Look, Threshold
-from refladder.report.promise_tables import Step
 from refladder.signatures import same_scale
 from refladder.statistics.threshold import (
     LEAST_UNITS,

@@ -6,18 +6,18 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from refladder.display.results import Shown
 from refladder.errors import agreeing, option, plural
-from refladder.report.promise_tables import rate_words, steps_table
-from refladder.report.results import Shown
+from refladder.jobs.promise_tables import rate_words, steps_table
 from refladder.statistics.threshold import walk_certainty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from refladder.display.rendering import PlainTable
     from refladder.jobs.promise import Promise
+    from refladder.jobs.promise_tables import Step
     from refladder.records import Threshold
-    from refladder.report.promise_tables import Step
-    from refladder.report.rendering import PlainTable
     from refladder.statistics.rate import Rate
 
 

@@ -21,6 +21,7 @@ from refladder.errors import (
     plural,
 )
 from refladder.files.tables import number_in, read_rows
+from refladder.jobs.comparison_results import Comparison, Pair, System, WorstCase
 from refladder.jobs.gate import (
     context_means,
     corrected,
@@ -31,7 +32,6 @@ from refladder.jobs.gate import (
 from refladder.loaders.fields import log_columns
 from refladder.loaders.input_rows import SYSTEM, Mapped
 from refladder.loaders.scored_tables import OneScale, mapped_columns, ranked_by
-from refladder.report.comparison_tables import Comparison, Pair, System, WorstCase
 from refladder.signatures import judge_of, same_scale
 from refladder.statistics.bootstrap import context_seed, mean_difference
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.display.rendering import number
 from refladder.errors import plural
+from refladder.jobs.comparison_results import Gate, Pair, WorstCase
 from refladder.loaders.scored_tables import run_of
 from refladder.records import without_none
-from refladder.report.comparison_tables import Gate, Pair, WorstCase
-from refladder.report.rendering import number
 from refladder.statistics.bootstrap import MeanDifference, mean_difference
 from refladder.statistics.certificate import sign_test
 from refladder.statistics.correction import SIGNIFICANT, holm

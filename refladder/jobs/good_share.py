@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refladder.display.results import Shown
 from refladder.errors import UsageError, plural
 from refladder.jobs.promise import other_scores
+from refladder.jobs.promise_tables import rate_words
 from refladder.loaders.labelling import TEXT, open_pool
 from refladder.loaders.scored_tables import check_signature
-from refladder.report.promise_tables import rate_words
-from refladder.report.results import Shown
 from refladder.statistics.rate import (
     LEAST,
     LEAST_EVEN,

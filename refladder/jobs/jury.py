@@ -24,11 +24,11 @@ from refladder.files.tables import (
     source_name,
     standard_form,
 )
+from refladder.jobs.jury_results import JuryReport, Member
 from refladder.jobs.same_texts import fields_of, shared_id, text_key
 from refladder.loaders.input_rows import Mapped
 from refladder.loaders.scored_tables import OneScale, overall_of, reported, run_of
 from refladder.records import digest_of
-from refladder.report.jury_tables import JuryReport, Member
 from refladder.signatures import (
     GRADE,
     criteria_of,

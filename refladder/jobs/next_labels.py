@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import betainc
 
+from refladder.display.results import Shown
 from refladder.errors import DataError, UsageError, either, plural
 from refladder.files.outputs import NEXT_STEP, holds_data
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 from refladder.jobs.calibrate import calibrate, check_scores, further_units, sampled
+from refladder.jobs.promise_tables import Batch, plan_table
 from refladder.loaders.labelling import filled_cells, id_columns, named, open_pool, sampled_above
-from refladder.report.promise_tables import Batch, plan_table
-from refladder.report.results import Shown
 from refladder.statistics.threshold import (
     Counted,
     certainty,
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.arrays import FloatArray
+    from refladder.display.rendering import PlainTable
     from refladder.events import Events
     from refladder.jobs.promise import Promise
+    from refladder.jobs.promise_tables import Step
     from refladder.loaders.labelling import LabelledTable, Pool
-    from refladder.report.promise_tables import Step
-    from refladder.report.rendering import PlainTable
     from refladder.statistics.threshold import Candidates, UnitSums
 
 BATCHES = (20, 50, 100, 200)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter, defaultdict
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -16,12 +16,11 @@ from refladder.files.jsonl import to_json, to_line
 from refladder.files.ladder_sets import Checks, certificate_of, new_digest, open_parts
 from refladder.files.release import WHOLE_CERTIFICATE, Check, LadderRow, Manifest, write_shards
 from refladder.records import Revision, by_name
-from refladder.report.dataset_card import Release
 from refladder.statistics.surface import length_rise, right_by_length
 from refladder.version import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from refladder.files.certificate import Certificate
     from refladder.files.release import Parts
@@ -51,6 +50,31 @@ def without_paths(text: str) -> str:
 
 def _public(recipe: Recipe) -> Recipe:
     return replace(recipe, backend=without_model_path(recipe.backend))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """A release in a folder, what its card says of it, and what the publisher should know.
+
+    Attributes:
+        folder: it has the shards of the manifest.
+        manifest: what is in the release.
+        recipes: number of ladders of each recipe.
+        lengths: shortest, median and longest text of each level, in characters.
+        by_length: how many ladders of each dimension a rule of length alone gets right, and of how many.
+        baseline: whether fixed rules wrote the texts.
+        certificate: the checks of the whole set, of each dimension and of its levels.
+        notices: sentences for the publisher.
+    """
+
+    folder: Path
+    manifest: Manifest
+    recipes: Mapping[Recipe, int]
+    lengths: Sequence[tuple[int, float, int]]
+    by_length: Mapping[str, tuple[int, int]]
+    baseline: bool
+    certificate: Sequence[Check]
+    notices: tuple[str, ...]
 
 
 class _Tally:

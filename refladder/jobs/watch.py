@@ -25,10 +25,10 @@ from refladder.files.ladder_sets import LadderSet, choose_dimensions
 from refladder.files.locks import locked
 from refladder.files.tables import read_rows
 from refladder.jobs.score import open_set, with_anchors
+from refladder.jobs.watch_results import WatchReport
 from refladder.loaders.input_rows import Item, Mapped, items
 from refladder.prompts import load_template
 from refladder.records import Dimension, digest_of, names_of
-from refladder.report.watch_tables import WatchReport
 from refladder.scoring.changed_judge import LEAST, Reading, change_of
 from refladder.scoring.columns import criterion_digest
 from refladder.scoring.judgment_file import JudgmentLog

@@ -1,1 +1,1 @@
-"""What is shown: tables, report card, figures, pages."""
+"""What the commands print of sets, certificates and scores."""

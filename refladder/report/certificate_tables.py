@@ -6,11 +6,11 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from refladder.display.rendering import DASH, PlainTable, number, table_of, with_interval
+from refladder.display.results import ShownDict, ShownRecord
 from refladder.errors import plural
 from refladder.files.certificate import json_of
 from refladder.records import Link
-from refladder.report.rendering import DASH, PlainTable, number, table_of, with_interval
-from refladder.report.results import ShownDict, ShownRecord
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

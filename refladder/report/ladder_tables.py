@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from refladder.report.rendering import DASH, PlainTable, number, printable, short
+from refladder.display.rendering import DASH, PlainTable, number, printable, short
 from refladder.scoring.columns import column_names, overall_column
 from refladder.scoring.rules import SPREAD_LEGEND
 
@@ -19,24 +18,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from refladder.files.ladder_sets import LadderSet
+    from refladder.jobs.show import PlacedOutput
     from refladder.records import Dimension, Ladder
 
 # A text in a table of scores is cut to this number of characters.
 _SCORED = 200
 # A text on a ladder is cut to this number of characters.
 _ON_LADDER = 300
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedOutput:
-    """An output with a place on a ladder; numbers are None where it has no score, and the note says why."""
-
-    id: str
-    text: str
-    score: float | None
-    grade: float | None
-    spread: float | None
-    note: str | None
 
 
 def score_table(

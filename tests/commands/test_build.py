@@ -10,8 +10,8 @@ from json_lines import read_lines, write_lines
 
 import refladder
 from refladder import Dimension
+from refladder.display import log
 from refladder.jobs.build import STOCK
-from refladder.report import log
 
 TASK = """task = "open"
 [[dimensions]]

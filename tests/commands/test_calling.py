@@ -13,6 +13,7 @@ from json_lines import read_lines, write_lines
 import refladder
 from refladder import session
 from refladder.backends.cache.store import SqliteStore
+from refladder.display import log
 from refladder.errors import (
     BackendUnavailableError,
     DataError,
@@ -22,7 +23,6 @@ from refladder.errors import (
     in_call,
     option,
 )
-from refladder.report import log
 
 STORY = "demo/story"
 ROWS = [{"output_id": "a", "context_id": "story-01", "output": "A keeper wept."}]

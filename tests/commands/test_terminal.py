@@ -13,7 +13,7 @@ from json_lines import write_lines
 
 import refladder.commands.main
 from refladder.commands import console
-from refladder.report.rendering import printable, printable_json
+from refladder.display.rendering import printable, printable_json
 from refladder.scoring.columns import column_names
 
 # Override, isolate, escape sequences, C1 escape, bell, mark.

@@ -6,7 +6,7 @@ import pytest
 from chromium import new_page, started
 
 from refladder.contest.html import card_page
-from refladder.report.charts import COLOURS, Chart, Series
+from refladder.evaluation.charts import COLOURS, Chart, Series
 
 SHOWN = "() => [...document.querySelectorAll('.figures img')].map((image) => [image.naturalWidth, image.width])"
 

@@ -7,13 +7,13 @@ from dataclasses import fields, is_dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from refladder.report.rendering import html_terms, printable, shared_legends
+from refladder.display.rendering import html_terms, printable, shared_legends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Self
 
-    from refladder.report.rendering import PlainTable
+    from refladder.display.rendering import PlainTable
 
 # A result as text is cut after this number of characters.
 LONGEST = 3900
@@ -40,7 +40,7 @@ class Shown:
         """Return the lines and tables as text."""
         from rich.console import Console
 
-        from refladder.report.terminal import terminal_tables
+        from refladder.display.terminal import terminal_tables
 
         stream = io.StringIO()
         console = Console(file=stream, width=WIDTH, highlight=False, color_system=None)

@@ -12,12 +12,12 @@ import pytest
 from scipy import stats
 from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 
+from refladder.evaluation.cards import report_cards
+from refladder.evaluation.curves import consistency_rows
 from refladder.methods.contract import MethodSettings
 from refladder.methods.measures import of_judgments, share_of
 from refladder.methods.method_runs import run_methods
 from refladder.records import Judgment, LabelReading, Rating
-from refladder.report.cards import report_cards
-from refladder.report.curves import consistency_rows
 from refladder.statistics.agreement import human_means
 
 RANDOM = np.random.default_rng(11)

@@ -18,14 +18,14 @@ from refladder.backends.cache.store import SqliteStore
 from refladder.backends.metered import Metered, Spent, total
 from refladder.backends.prices import Price
 from refladder.backends.protocol import Usage
+from refladder.display.rendering import json_lines, latex, markdown
+from refladder.display.terminal import terminal_tables
+from refladder.evaluation import cards as cards_module
+from refladder.evaluation.cards import card_tables, report_cards
 from refladder.methods.contract import MethodSettings
 from refladder.methods.measures import Share
 from refladder.methods.method_runs import run_methods
 from refladder.records import LabelReading
-from refladder.report import cards as cards_module
-from refladder.report.cards import card_tables, report_cards
-from refladder.report.rendering import json_lines, latex, markdown
-from refladder.report.terminal import terminal_tables
 
 MADE = benchmark_of([[1.0, 2.0, 3.0]])  # one context of three outputs: six ordered pairs
 

@@ -8,8 +8,8 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from refladder.display.rendering import printable
 from refladder.errors import plural
-from refladder.report.rendering import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.arrays import known_numbers
-from refladder.report.rendering import DASH, PlainTable, number
+from refladder.display.rendering import DASH, PlainTable, number
 from refladder.statistics.shares import share_intervals
 
 if TYPE_CHECKING:

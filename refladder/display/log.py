@@ -7,8 +7,8 @@ import logging
 import re
 from typing import TYPE_CHECKING
 
+from refladder.display.progress import progress
 from refladder.errors import option
-from refladder.report.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -19,10 +19,10 @@ from scipy.stats import spearmanr
 import refladder
 from refladder.backends.builtin.backend import Builtin
 from refladder.errors import UnknownNameError, UsageError
+from refladder.evaluation.evaluate import agreement, few_permutations
+from refladder.evaluation.results import Evaluations
 from refladder.files.ladder_sets import load_ladders
 from refladder.files.outputs import RunConfig
-from refladder.jobs.evaluate import agreement, few_permutations
-from refladder.jobs.evaluation_results import Evaluations
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import Method
 from refladder.methods.ladder import ladders_for

@@ -20,11 +20,13 @@ from refladder.errors import (
     option,
     plural,
 )
+from refladder.evaluation.cards import report_cards
+from refladder.evaluation.charts import file_stems
+from refladder.evaluation.results import Evaluation, Evaluations, write_evaluation
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, as_ladder_set
 from refladder.files.locks import locked_folder
 from refladder.files.outputs import RunConfig
-from refladder.jobs.evaluation_results import Evaluation, Evaluations, write_evaluation
 from refladder.jobs.recorded_judgments import check_recorded, default_method, recorded_files
 from refladder.jobs.score import with_anchors
 from refladder.loaders.data import one_alone, one_each
@@ -36,8 +38,6 @@ from refladder.methods.surface import BEST, MEASURES, best_name, surface_methods
 from refladder.options import OPTIONS
 from refladder.prompts import check_folder
 from refladder.records import ids_of, names_of
-from refladder.report.cards import report_cards
-from refladder.report.charts import file_stems
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import Recorded, read_recorded
 from refladder.settings import Given, chosen

@@ -8,8 +8,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from refladder.report.agreement_tables import agreement_tables
-from refladder.report.rendering import (
+from refladder.display.rendering import (
     PlainTable,
     csv_text,
     json_lines,
@@ -19,7 +18,8 @@ from refladder.report.rendering import (
     shared_legends,
     with_interval,
 )
-from refladder.report.terminal import fitted, terminal_tables
+from refladder.display.terminal import fitted, terminal_tables
+from refladder.evaluation.agreement_tables import agreement_tables
 from refladder.statistics.agreement import Agreement
 
 

@@ -18,7 +18,7 @@ from waiting import HANG, count_lines, until
 import refladder
 from refladder.backends.builtin import Builtin
 from refladder.errors import UsageError
-from refladder.jobs.evaluate import Evaluation
+from refladder.evaluation.evaluate import Evaluation
 
 NAMES = ("demo/story", "demo/dialogue")
 BOTH = "demo/story demo/dialogue"

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from refladder.report.rendering import PlainTable, shared_legends
+from refladder.display.rendering import PlainTable, shared_legends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from refladder.errors import DataError
-from refladder.jobs.export import export_benchmark
+from refladder.evaluation.export import export_benchmark
 from refladder.loaders import load_benchmark
 from refladder.loaders.user_table import load_user_table
 from refladder.statistics.agreement import human_means

@@ -7,7 +7,7 @@ import re
 import pytest
 from waiting import until
 
-from refladder.report import progress as reporting
+from refladder.display import progress as reporting
 
 
 def lines(answered=lambda: 0, work=lambda: "", started=100.0):

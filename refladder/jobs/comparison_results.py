@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from refladder.display.rendering import PlainTable, number, with_interval
+from refladder.display.results import Shown
 from refladder.errors import option
-from refladder.report.rendering import PlainTable, number, with_interval
-from refladder.report.results import Shown
 from refladder.statistics.bootstrap import LEAST_CONTEXTS
 
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from refladder.display.rendering import latex
+from refladder.display.results import Shown
 from refladder.errors import UsageError
+from refladder.evaluation.agreement_tables import agreement_tables
+from refladder.evaluation.cards import card_tables
 from refladder.files.jsonl import atomic, to_json
 from refladder.methods.method_runs import scored_methods
 from refladder.options import INTERVAL_SIZES
 from refladder.records import names_of
-from refladder.report.agreement_tables import agreement_tables
-from refladder.report.cards import card_tables
-from refladder.report.rendering import latex
-from refladder.report.results import Shown
 from refladder.scoring.judge_check import check_lines
 from refladder.statistics.correlation import check_name
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends.metered import Spent
+    from refladder.display.rendering import PlainTable
+    from refladder.evaluation.cards import Card
     from refladder.methods.contract import Method
     from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension, JudgeCheck
-    from refladder.report.cards import Card
-    from refladder.report.rendering import PlainTable
     from refladder.statistics.agreement import Agreement
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from refladder.display.rendering import DASH, INTERVALS, PlainTable, number, with_interval
 from refladder.errors import plural
-from refladder.report.rendering import DASH, INTERVALS, PlainTable, number, with_interval
 from refladder.statistics.agreement import MEAN, PARTIAL, Agreement
 from refladder.statistics.correction import SIGNIFICANT
 

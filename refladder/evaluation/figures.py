@@ -6,12 +6,12 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from refladder.display.rendering import PlainTable, number
 from refladder.errors import UsageError
+from refladder.evaluation.cards import ALL
+from refladder.evaluation.charts import Chart, Series, check_charts, file_stems
+from refladder.evaluation.curves import budget_curve, consistency_rows, has_all_pairs
 from refladder.records import names_of
-from refladder.report.cards import ALL
-from refladder.report.charts import Chart, Series, check_charts, file_stems
-from refladder.report.curves import budget_curve, consistency_rows, has_all_pairs
-from refladder.report.rendering import PlainTable, number
 from refladder.statistics import SCHEMES
 from refladder.statistics.agreement import MEAN, human_means
 from refladder.statistics.bias import NEAR
@@ -19,10 +19,10 @@ from refladder.statistics.bias import NEAR
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from refladder.evaluation.cards import Card
+    from refladder.evaluation.curves import ConsistencyRow, CurvePoint
     from refladder.methods.method_runs import MethodRun
     from refladder.records import Benchmark, Dimension
-    from refladder.report.cards import Card
-    from refladder.report.curves import ConsistencyRow, CurvePoint
     from refladder.statistics.agreement import Agreement
 
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from refladder.arrays import known
+from refladder.display.rendering import DASH, PlainTable, with_interval
 from refladder.methods.measures import Measures, Part, Share, share_of
 from refladder.records import ids_of, names_of
-from refladder.report.rendering import DASH, PlainTable, with_interval
 from refladder.statistics import bias
 from refladder.statistics.agreement import human_means
 

@@ -9,9 +9,9 @@ from html.parser import HTMLParser
 import pytest
 
 import refladder
+from refladder.display.rendering import PlainTable
+from refladder.display.results import LONGEST, ShownDict
 from refladder.records import Link
-from refladder.report.rendering import PlainTable
-from refladder.report.results import LONGEST, ShownDict
 
 ROWS = [
     {

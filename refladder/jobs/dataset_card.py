@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,7 @@ if TYPE_CHECKING:
 
     from refladder.files.hub import Head
     from refladder.files.release import Check, Manifest
+    from refladder.jobs.release import Release
     from refladder.records import Recipe
 
 T = TypeVar("T")
@@ -33,31 +33,6 @@ _BASELINE = (
     "without a model are worth; do not use it to judge quality.\n\n"
 )
 _OURS = re.compile(rf"{re.escape(BEGIN[:21])}.*?{re.escape(END)}", re.DOTALL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """A release in a folder, what its card says of it, and what the publisher should know.
-
-    Attributes:
-        folder: it has the shards of the manifest.
-        manifest: what is in the release.
-        recipes: number of ladders of each recipe.
-        lengths: shortest, median and longest text of each level, in characters.
-        by_length: how many ladders of each dimension a rule of length alone gets right, and of how many.
-        baseline: whether fixed rules wrote the texts.
-        certificate: the checks of the whole set, of each dimension and of its levels.
-        notices: sentences for the publisher.
-    """
-
-    folder: Path
-    manifest: Manifest
-    recipes: Mapping[Recipe, int]
-    lengths: Sequence[tuple[int, float, int]]
-    by_length: Mapping[str, tuple[int, int]]
-    baseline: bool
-    certificate: Sequence[Check]
-    notices: tuple[str, ...]
 
 
 def merged_card(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from refladder.display.rendering import DASH, PlainTable, number, table_of
+from refladder.display.results import Shown
 from refladder.errors import plural
-from refladder.report.rendering import DASH, PlainTable, number, table_of
-from refladder.report.results import Shown
 from refladder.scoring.changed_judge import LEAST, ORDER, SAME, SCALE, UNKNOWN, Change
 
 _LEGEND = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from refladder.report.rendering import DASH, PlainTable, number
+from refladder.display.rendering import DASH, PlainTable, number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,13 +15,13 @@ from matplotlib.figure import Figure
 from simulated import DIMENSION, Simulated, benchmark_of
 
 from refladder.errors import UsageError
-from refladder.jobs.evaluate import Protocol, agreement
+from refladder.evaluation.cards import report_cards
+from refladder.evaluation.charts import Chart, Series, _round_numbers, file_stems
+from refladder.evaluation.curves import budget_curve
+from refladder.evaluation.evaluate import Protocol, agreement
+from refladder.evaluation.figures import _cost, draw_figures
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods, scored_methods
-from refladder.report.cards import report_cards
-from refladder.report.charts import Chart, Series, _round_numbers, file_stems
-from refladder.report.curves import budget_curve
-from refladder.report.figures import _cost, draw_figures
 from refladder.statistics.agreement import MEAN, human_means
 
 MADE = benchmark_of(np.random.default_rng(0).standard_normal((25, 8)))

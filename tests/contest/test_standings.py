@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from refladder.report.standings import Trial, standings_of
+from refladder.contest.standings import Trial, standings_of
 from refladder.statistics.shares import share_intervals
 
 
