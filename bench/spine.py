@@ -116,7 +116,11 @@ def main() -> None:
             if done.returncode:
                 raise SystemExit(done.stderr)
             functions = json.loads(done.stdout)
-            behind = [each for each in functions if not each.startswith(("commands/", "report/", "display/"))]
+            behind = [
+                each
+                for each in functions
+                if not each.startswith(("commands/", "report/", "display/"))
+            ]
             counts = [
                 count
                 for group in (functions, behind)

@@ -18,7 +18,7 @@ from uuid import uuid4
 import pytest
 
 from refladder.backends.builtin import NOTICE
-from refladder.commands import console
+from refladder.cli import console
 from refladder.commands.main import run as run_command
 from refladder.display import progress
 

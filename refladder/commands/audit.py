@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from refladder.commands import console, spending
-from refladder.commands.calling import Call
-from refladder.commands.options import subcommand
+from refladder.cli import console, spending
+from refladder.cli.calling import Call
+from refladder.cli.options import subcommand
 from refladder.display.log import LOG, Log
 from refladder.errors import ExitCode, UsageError
 from refladder.options import OF_BACKENDS, OF_COST, like

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.metered import spent_json
-from refladder.commands import console, spending
-from refladder.commands.calling import Call
-from refladder.commands.data import DataOptions
-from refladder.commands.options import (
+from refladder.cli import console, spending
+from refladder.cli.calling import Call
+from refladder.cli.data import DataOptions
+from refladder.cli.options import (
     backend_options,
     given_arguments,
     given_options,

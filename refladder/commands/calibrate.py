@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
-from refladder.commands import console
-from refladder.commands.calling import Call, record_or_path
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.calling import Call, record_or_path
+from refladder.cli.options import subcommand
 from refladder.display.log import LOG, Log, log_lines
 from refladder.errors import ExitCode, UsageError, plural
 from refladder.files.jsonl import read_record

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from refladder.backends.metered import spent_json
-from refladder.commands import console, spending
-from refladder.commands.calling import Call
-from refladder.commands.options import subcommand
+from refladder.cli import console, spending
+from refladder.cli.calling import Call
+from refladder.cli.options import subcommand
 from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode
 from refladder.options import OF_BACKENDS, OF_COST, like

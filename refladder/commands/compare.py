@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from refladder.commands import console
-from refladder.commands.calling import Call, are_paths
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.calling import Call, are_paths
+from refladder.cli.options import subcommand
 from refladder.display.log import Log
 from refladder.errors import ExitCode
 from refladder.options import like

@@ -8,8 +8,8 @@ import click
 
 from refladder.backends import connect
 from refladder.backends.builtin import NOTICE
-from refladder.commands import console
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.options import subcommand
 from refladder.errors import plural
 from refladder.events import Silent
 from refladder.files.jsonl import atomic, throw_away, to_json

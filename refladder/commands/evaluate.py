@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, cast, overload
 
-from refladder.commands import console, spending
-from refladder.commands.calling import Call
-from refladder.commands.data import DataOptions
-from refladder.commands.options import given_arguments, given_options, subcommand
+from refladder.cli import console, spending
+from refladder.cli.calling import Call
+from refladder.cli.data import DataOptions
+from refladder.cli.options import given_arguments, given_options, subcommand
 from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode, redacted
 from refladder.loaders.data import data_of

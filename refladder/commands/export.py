@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from refladder.commands import console
-from refladder.commands.data import DataOptions
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.data import DataOptions
+from refladder.cli.options import subcommand
 from refladder.errors import plural
 from refladder.files.tables import STANDARD
 from refladder.options import OF_DATA, like

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from refladder.commands import console
-from refladder.commands.calling import Call
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.calling import Call
+from refladder.cli.options import subcommand
 from refladder.display.log import LOG, Log, log_lines
 from refladder.errors import ExitCode, UsageError
 from refladder.files.frames import Frame

@@ -6,9 +6,9 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.commands import console
-from refladder.commands.calling import Call, source_of
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.calling import Call, source_of
+from refladder.cli.options import subcommand
 from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode, UsageError
 from refladder.files.frames import Frame

@@ -7,9 +7,9 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refladder.commands import console
-from refladder.commands.calling import Call, source_of
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.calling import Call, source_of
+from refladder.cli.options import subcommand
 from refladder.display.log import Log, log_lines
 from refladder.errors import UsageError, either, option
 from refladder.options import like

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from refladder.commands import console
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.options import subcommand
 from refladder.errors import UnknownNameError
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from refladder.commands import helping
-from refladder.commands.options import options, options_of
+from refladder.cli import helping
+from refladder.cli.options import options, options_of
 from refladder.display.rendering import printable
 from refladder.errors import (
     DataError,
@@ -44,6 +44,14 @@ HEADINGS = {
     "Tools": ("demo", "list", "distil", "export", "store"),
 }
 COMMANDS = tuple(sorted(itertools.chain(*HEADINGS.values())))
+# Modules of commands in the folder of their feature; the others are in this folder.
+_ELSEWHERE: dict[str, str] = {}
+
+
+def command_of(name: str) -> click.Command:
+    """Import a command."""
+    module = import_module(f"refladder.{_ELSEWHERE.get(name, f'commands.{name}')}")
+    return cast("click.Command", module.command)
 
 
 class _OutputFailedError(Exception):
@@ -95,7 +103,7 @@ class _Lazy(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        return cast("click.Command", import_module(f"refladder.commands.{name}").command)
+        return command_of(name)
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.backends.metered import spent_json
-from refladder.commands import console
-from refladder.commands.options import given_options
+from refladder.cli import console
+from refladder.cli.options import given_options
 from refladder.errors import ExitCode, UsageError, plural
 from refladder.files.jsonl import is_device
 from refladder.files.streams import is_url
@@ -18,8 +18,8 @@ from refladder.files.tables import STANDARD, form_by_name
 from refladder.report.summary import summary
 
 if TYPE_CHECKING:
-    from refladder.commands.console import Console
-    from refladder.commands.spending import Spending
+    from refladder.cli.console import Console
+    from refladder.cli.spending import Spending
     from refladder.loaders.input_rows import Mapped
     from refladder.many_files.run import FilesReport
     from refladder.many_files.worker import Task

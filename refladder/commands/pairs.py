@@ -6,9 +6,9 @@ import logging
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from refladder.commands import console
-from refladder.commands.calling import Call
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.calling import Call
+from refladder.cli.options import subcommand
 from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode
 from refladder.files.tables import STANDARD, read_rows

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from refladder.commands import console
-from refladder.commands.calling import Call
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.calling import Call
+from refladder.cli.options import subcommand
 from refladder.display.log import Log, log_lines
 from refladder.options import like
 from refladder.settings import Publishing, chosen

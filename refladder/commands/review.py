@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refladder.commands import console
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.options import subcommand
 from refladder.errors import UsageError
 from refladder.options import like
 

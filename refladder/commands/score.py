@@ -19,18 +19,18 @@ from typing import (
 
 import click
 
-from refladder.commands import console, spending
-from refladder.commands.calling import Call
+from refladder.cli import console, spending
+from refladder.cli.calling import Call
+from refladder.cli.options import (
+    given_arguments,
+    given_options,
+    subcommand,
+)
 from refladder.commands.many_files import (
     ManyFiles,
     check_options,
     score_many_files,
     score_with_judge,
-)
-from refladder.commands.options import (
-    given_arguments,
-    given_options,
-    subcommand,
 )
 from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode, UsageError, option

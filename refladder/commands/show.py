@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from refladder.commands import console
-from refladder.commands.calling import Call, record_or_path, source_of
+from refladder.cli import console
+from refladder.cli.calling import Call, record_or_path, source_of
+from refladder.cli.options import subcommand
 from refladder.commands.certify import print_certificate
-from refladder.commands.options import subcommand
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, as_ladder_set, load_ladders
 from refladder.options import like

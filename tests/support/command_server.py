@@ -124,7 +124,9 @@ def _run_and_leave(main):
 
 if __name__ == "__main__":  # worker processes import this module
     commands = import_module("refladder.commands.main")
-    for name in (*(f"refladder.commands.{name}" for name in commands.COMMANDS), *IMPORTED):
+    for name in commands.COMMANDS:
+        commands.command_of(name)
+    for name in IMPORTED:
         import_module(name)
     # Recorded output has no lines that depend on how busy the machine is.
     import_module("refladder.display.progress").FIRST_LINE = 86400.0

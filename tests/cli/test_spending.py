@@ -17,7 +17,7 @@ from refladder import backends
 from refladder.backends import connect
 from refladder.backends.cache.store import SqliteStore
 from refladder.backends.protocol import Usage
-from refladder.commands.spending import Spending, SpendingOptions
+from refladder.cli.spending import Spending, SpendingOptions
 from refladder.loaders import load_benchmark
 from refladder.many_files.worker import Worker
 from refladder.records import Completion
@@ -111,7 +111,7 @@ def asked_at_a_terminal(monkeypatch):
     """Answer yes to what a terminal is asked; return the questions."""
     said = []
     terminal = SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("refladder.commands.spending.sys", terminal)
+    monkeypatch.setattr("refladder.cli.spending.sys", terminal)
     monkeypatch.setattr("click.confirm", lambda text, **_: said.append(text) or True)
     return said
 

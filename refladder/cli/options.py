@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import click
 
-from refladder.commands import helping
+from refladder.cli import helping
 from refladder.errors import UsageError, in_call, redacted
 from refladder.files.tables import meant_number, parse_number
 from refladder.options import OF_BACKENDS, OPTIONS, Option
@@ -317,7 +317,7 @@ class Command(click.Command):
 
     def invoke(self, context: click.Context) -> Any:
         """Run the command, after a check of its files."""
-        from refladder.commands.overwriting import Named, check_outputs
+        from refladder.cli.overwriting import Named, check_outputs
 
         given = []
         for parent in dict.fromkeys((context.find_root(), context)):
@@ -355,7 +355,7 @@ class Command(click.Command):
 
         @functools.wraps(function)
         def check(*arguments: P.args, **options: P.kwargs) -> T:
-            from refladder.commands.overwriting import Named, check_outputs
+            from refladder.cli.overwriting import Named, check_outputs
 
             for name in options.keys() - parameters.keys():
                 meant = helping.meant_argument(name, parameters)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refladder.backends.metered import spent_json
-from refladder.commands.options import FOR_BACKENDS, QUIET
+from refladder.cli.options import FOR_BACKENDS, QUIET
 from refladder.display import progress as reporting
 from refladder.display.rendering import printable, printable_json
 from refladder.errors import ExitCode, redacted

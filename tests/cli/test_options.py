@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from importlib import import_module
 
 import click
 import pytest
 
-from refladder.commands.main import COMMANDS
+from refladder.commands.main import COMMANDS, command_of
 
 
 def commands():
-    return [import_module(f"refladder.commands.{name}").command for name in COMMANDS]
+    return [command_of(name) for name in COMMANDS]
 
 
 def options():

@@ -12,9 +12,10 @@ import pytest
 from click.testing import CliRunner
 
 import refladder
+from refladder.cli import overwriting
+from refladder.cli.options import Command, options, options_of
 from refladder.commands import main as cli
-from refladder.commands import overwriting, score
-from refladder.commands.options import Command, options, options_of
+from refladder.commands import score
 from refladder.errors import UsageError
 from refladder.files.frames import Frame
 from refladder.options import OPTIONS, Option, under

@@ -10,7 +10,7 @@ import click
 
 from refladder.backends.dry_run import CHARACTERS
 from refladder.backends.prices import Budget, price_of, read_prices
-from refladder.commands import console
+from refladder.cli import console
 from refladder.display.progress import duration_words
 from refladder.errors import UsageError, agreeing, plural
 from refladder.report.summary import cost_words, money_words
