@@ -24,9 +24,9 @@ import promise_units
 from scipy.special import ndtri
 
 from refladder.backends import connect
+from refladder.calibration.good_share import powered_share
+from refladder.calibration.promise import Promise
 from refladder.display.rendering import PlainTable, markdown
-from refladder.jobs.good_share import powered_share
-from refladder.jobs.promise import Promise
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods

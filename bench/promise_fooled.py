@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from refladder.calibration.promise import Promise
 from refladder.display.rendering import PlainTable, markdown
-from refladder.jobs.promise import Promise
 from refladder.statistics.threshold import candidates, strictly_precise
 
 RESULTS = Path(__file__).resolve().parent / "results" / "promise.md"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from refladder.jobs.promise import Promise, other_scores
+from refladder.calibration.promise import Promise, other_scores
 from refladder.records import ScoreSpread
 from refladder.statistics.threshold import candidates
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from refladder.backends import connect as connect
+    from refladder.calibration.calibrate_command import calibrate as calibrate
+    from refladder.calibration.calibrate_command import estimate_precision as estimate_precision
+    from refladder.calibration.calibrate_command import plan_labels as plan_labels
+    from refladder.calibration.filter_command import filter as filter  # noqa: A004  the name of the command
+    from refladder.calibration.pairs_command import pairs as pairs
     from refladder.commands.audit import audit as audit
     from refladder.commands.build import build as build
-    from refladder.commands.calibrate import calibrate as calibrate
-    from refladder.commands.calibrate import estimate_precision as estimate_precision
-    from refladder.commands.calibrate import plan_labels as plan_labels
     from refladder.commands.certify import certify as certify
     from refladder.commands.compare import compare as compare
     from refladder.commands.compete import compete as compete
     from refladder.commands.distil import distil as distil
     from refladder.commands.evaluate import evaluate as evaluate
-    from refladder.commands.filter import filter as filter  # noqa: A004  the name of the command
     from refladder.commands.jury import jury as jury
     from refladder.commands.link import link as link
-    from refladder.commands.pairs import pairs as pairs
     from refladder.commands.publish import publish as publish
     from refladder.commands.rescore import rescore as rescore
     from refladder.commands.score import score as score
@@ -54,23 +54,23 @@ _PUBLIC = {
     "Scorer": "refladder.jobs.text_scorer",
     "audit": "refladder.commands.audit",
     "build": "refladder.commands.build",
-    "calibrate": "refladder.commands.calibrate",
+    "calibrate": "refladder.calibration.calibrate_command",
     "certify": "refladder.commands.certify",
     "compare": "refladder.commands.compare",
     "compete": "refladder.commands.compete",
     "connect": "refladder.backends",
     "distil": "refladder.commands.distil",
-    "estimate_precision": "refladder.commands.calibrate",
+    "estimate_precision": "refladder.calibration.calibrate_command",
     "evaluate": "refladder.commands.evaluate",
     "evaluate_method": "refladder.statistics.agreement",
-    "filter": "refladder.commands.filter",
+    "filter": "refladder.calibration.filter_command",
     "ladder_set_of_rows": "refladder.files.ladder_sets",
     "jury": "refladder.commands.jury",
     "link": "refladder.commands.link",
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",
-    "pairs": "refladder.commands.pairs",
-    "plan_labels": "refladder.commands.calibrate",
+    "pairs": "refladder.calibration.pairs_command",
+    "plan_labels": "refladder.calibration.calibrate_command",
     "publish": "refladder.commands.publish",
     "rescore": "refladder.commands.rescore",
     "score": "refladder.commands.score",

@@ -27,6 +27,7 @@ LEVELS = [
     {"jobs"},
     {"evaluation", "report"},
     {"cli"},
+    {"calibration"},
     {"students"},
     {"many_files"},
     {"contest"},

@@ -6,7 +6,7 @@ import inspect
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,9 +21,6 @@ from refladder.session import Session
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from refladder.loaders.labelling import LabelledTable
-    from refladder.records import Threshold
-    from refladder.settings import Given
 
 Record = TypeVar("Record")
 
@@ -70,16 +67,6 @@ class Call(ExitStack):
         if are_paths(paths):
             return tuple(map(str, paths))
         return (Frame(labels).source(needed, "labels"),)
-
-    def labelled(
-        self, given: Given, threshold: Threshold | None = None, others: Collection[str] = ()
-    ) -> LabelledTable:
-        """Return the scored table of the call with its labels; `others` are columns that are needed beside those."""
-        from refladder.loaders.labelling import table_of
-
-        table = table_of({**given, "labels": None}, threshold)
-        paths = self.labels(self.given["labels"], table.needed)
-        return replace(table, source=self.source({*table.needed, *others}), labels=paths)
 
     def out(self, out: str | Path | None) -> str:
         """Return the file that the call writes; for a table in memory without one, the rows are collected."""

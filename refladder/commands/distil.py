@@ -49,7 +49,7 @@ def command(*, given: Given, as_json: bool) -> None:
     Examples:
         refladder distil scored.jsonl --by overall_score --out student
     """
-    from refladder.loaders.labelling import table_of
+    from refladder.calibration.labelling import table_of
     from refladder.students.distil import run, spec_of
     from refladder.students.student import student_lines, student_table
 
@@ -100,13 +100,14 @@ def distil(
         DataError: a column is missing or wrong, scores have several signatures, or there are too few of them; with
             path:line or the number of the row.
     """
+    from refladder.calibration.labelling import table_of_call
     from refladder.loaders.input_rows import text_columns
     from refladder.students.distil import run, spec_of
     from refladder.students.student import ShownStudent, surface_lines
 
     with Call(distil, locals()) as call:
         texts = text_columns(call.given["columns"])
-        scored = call.labelled({**call.given, "columns": None}, others=texts)
+        scored = table_of_call(call, {**call.given, "columns": None}, others=texts)
         record, notes = run(spec_of(call.given, scored), Log())
         log_lines(notes)
         log_lines(surface_lines(record))

@@ -45,7 +45,11 @@ HEADINGS = {
 }
 COMMANDS = tuple(sorted(itertools.chain(*HEADINGS.values())))
 # Modules of commands in the folder of their feature; the others are in this folder.
-_ELSEWHERE: dict[str, str] = {}
+_ELSEWHERE = {
+    "calibrate": "calibration.calibrate_command",
+    "filter": "calibration.filter_command",
+    "pairs": "calibration.pairs_command",
+}
 
 
 def command_of(name: str) -> click.Command:

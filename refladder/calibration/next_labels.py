@@ -9,13 +9,19 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import betainc
 
+from refladder.calibration.calibrate import calibrate, check_scores, further_units, sampled
+from refladder.calibration.labelling import (
+    filled_cells,
+    id_columns,
+    named,
+    open_pool,
+    sampled_above,
+)
+from refladder.display.rendering import DASH, PlainTable, number
 from refladder.display.results import Shown
 from refladder.errors import DataError, UsageError, either, plural
 from refladder.files.outputs import NEXT_STEP, holds_data
 from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
-from refladder.jobs.calibrate import calibrate, check_scores, further_units, sampled
-from refladder.jobs.promise_tables import Batch, plan_table
-from refladder.loaders.labelling import filled_cells, id_columns, named, open_pool, sampled_above
 from refladder.statistics.threshold import (
     Counted,
     certainty,
@@ -31,11 +37,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.arrays import FloatArray
-    from refladder.display.rendering import PlainTable
+    from refladder.calibration.labelling import LabelledTable, Pool
+    from refladder.calibration.promise import Promise
+    from refladder.calibration.results import Step
     from refladder.events import Events
-    from refladder.jobs.promise import Promise
-    from refladder.jobs.promise_tables import Step
-    from refladder.loaders.labelling import LabelledTable, Pool
     from refladder.statistics.threshold import Candidates, UnitSums
 
 BATCHES = (20, 50, 100, 200)
@@ -62,6 +67,20 @@ class Needed:
     kept: float
     none_bad: int
     one_bad: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """A promise of `more` labels: `bad_allowed` at the next look, or the `precision` if none is bad.
+
+    `chance` is the probability of the promise if further labels are like those so far; None without labels.
+    """
+
+    more: int
+    labels: int
+    bad_allowed: int | None
+    precision: float
+    chance: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +120,37 @@ class LabelPlan(Shown):
 
     def tables(self) -> list[PlainTable]:
         """Return the table of what more labels can promise."""
-        return [plan_table(self.batches, self.look, self.precision, self.sure)]
+        return [_plan_table(self.batches, self.look, self.precision, self.sure)]
 
     def summary(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
         return asdict(self)
+
+
+def _plan_table(batches: Sequence[Batch], look: int, precision: float, sure: float) -> PlainTable:
+    """Show what more labels can promise."""
+    legend = (
+        ("more", "further labels, all of rows that are drawn as below"),
+        ("labels", "with those of such rows that exist"),
+        (
+            "bad allowed",
+            f"bad ones among them with which a precision of {precision:g} can be promised, sure {sure:g}",
+        ),
+        ("without bad", "the precision that can be promised if none of them is bad"),
+        ("chance", "that the promise can be made, if further labels are like those so far"),
+    )
+    rows = [
+        [
+            f"{batch.more:,}",
+            f"{batch.labels:,}",
+            DASH if batch.bad_allowed is None else f"{batch.bad_allowed:,}",
+            number(batch.precision, 3),
+            number(batch.chance, 2),
+        ]
+        for batch in batches
+    ]
+    caption = f"What more labels can promise for the lowest cut-off, at look {look}"
+    return PlainTable(caption, [term for term, _ in legend], rows, legend)
 
 
 def run(spec: PlanSpec, events: Events) -> LabelPlan:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from json_lines import read_lines
 
+from refladder.calibration import preference_pairs
 from refladder.events import Silent
-from refladder.jobs import preference_pairs
 from refladder.settings import Pairing, Tables
 
 SCORES = {"a": [5.0, 1.0, 3.0, 3.0, None], "b": [2.0, 9.0], "c": [4.0]}

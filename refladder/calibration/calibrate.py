@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.calibration.good_share import good_shares
+from refladder.calibration.labelling import open_pool
+from refladder.calibration.results import Calibration, Step, Surface
 from refladder.errors import DataError, NoRowsError, UsageError, did_you_mean, option, plural
 from refladder.files.jsonl import is_device, read_record, write_record
 from refladder.files.tables import read_once, read_rows
-from refladder.jobs.calibration_results import Calibration, Surface
-from refladder.jobs.good_share import good_shares
-from refladder.jobs.promise_tables import Step
-from refladder.loaders.labelling import open_pool
 from refladder.methods.surface import FOLDS, best_surface, measured
 from refladder.records import Look, Threshold
 from refladder.signatures import same_scale
@@ -41,9 +40,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
+    from refladder.calibration.labelling import Good, LabelledTable, Pool
+    from refladder.calibration.promise import Promise
     from refladder.events import Events
-    from refladder.jobs.promise import Promise
-    from refladder.loaders.labelling import Good, LabelledTable, Pool
     from refladder.statistics.threshold import UnitSums
 
 _TWO = 2
@@ -149,12 +148,29 @@ def sampled(pool: Pool, table: LabelledTable) -> Sample:
     )
 
 
+class Choice(NamedTuple):
+    """The candidate that is promised, -1 for none, with the sums that decided and the looks; the last look is this one.
+
+    `effective` is the number of labels that count as drawn one by one.
+    """
+
+    promise: Promise
+    looks: tuple[Look, ...]
+    spent: bool
+    sample: Sample
+    sums: UnitSums
+    steps: tuple[Step, ...]
+    chosen: int
+    effective: float
+
+
 def calibrate(
     pool: Pool, table: LabelledTable, promise: Promise, earlier: Threshold | None = None
 ) -> Calibration:
     """Choose the best cut-off under a promise: with a precision, the one that keeps the most rows."""
     check_scores(pool, table)
-    if not pool.marked or table.label is None or table.good is None:
+    condition = table.good
+    if not pool.marked or table.label is None or condition is None:
         raise _without_labels(table)
     if pool.lowest is not None and promise.terms.among is not None:
         raise UsageError(
@@ -165,17 +181,45 @@ def calibrate(
             f"{option('strict')} is about contexts that mislead the judge as a whole, and the units are rows; leave it "
             f"out, or give {option('unit')} context"
         )
+    choice = choose(pool, table, promise, earlier)
+    sample = choice.sample
+    notes = [*pool.notes, *_notes(pool, table, condition, choice)]
+    rate = powered = None
+    if pool.lowest is None:
+        everything = np.ones(len(pool.scores), np.bool_)
+        rate, powered, more = good_shares(pool, sample.good, sample.inside, everything, pool.scores)
+        notes += more
+    return Calibration(
+        threshold=record(pool, table, condition, choice),
+        promise=choice.promise,
+        spent=choice.spent,
+        steps=choice.steps,
+        chosen=choice.chosen if choice.chosen >= 0 else None,
+        naive=promise.naive(choice.sums),
+        **advise(pool, choice)._asdict(),
+        tested_first=not promise.strict and choice.promise.tested_first(choice.sums),
+        auc=area_under_curve(pool.scores[pool.labelled[sample.inside]], sample.good),
+        surface=None if promise.strict else _surface(pool, sample, choice.promise),
+        rate=rate,
+        powered=powered,
+        unscored=pool.unscored,
+        units=len(np.unique(sample.units)),
+        notes=tuple(notes),
+    )
+
+
+def choose(pool: Pool, table: LabelledTable, promise: Promise, earlier: Threshold | None) -> Choice:
+    """Choose a candidate at the next look; an earlier threshold has the looks so far."""
     sample = sampled(pool, table)
-    path, levels, good, units = sample.path, sample.levels, sample.good, sample.units
-    positions, none = pool.labelled[sample.inside], len(path.cutoffs)
+    path, levels, good, units, _ = sample
+    none = len(path.cutoffs)
     looks, spent = _looks(earlier, pool, table, promise, units)
     promise = replace(promise, look=looks[-1].number)
+    sure = promise.certainty(promise.look)
     sums = promise.sums(path, levels, good, units)
     # The table of candidates is about the rows that they keep, whatever is promised.
     kept = unit_sums(levels, np.where(good, none, levels), units, none)
     worth = counted(kept)
-    sure = promise.certainty(promise.look)
-    advice = surface = None
     if promise.strict:
         strict, seed = _strict_sums(pool, sample), int(looks[-1].digest, 16)
         chosen = strictly_precise(*strict, promise.share, sure, seed=seed)
@@ -183,85 +227,39 @@ def calibrate(
     else:
         chosen = int(promise.chosen(sums))
         lows = lower_bound(worth.bad, worth.rows, walk_certainty(sure), worth.allow)
-        following = replace(promise, look=promise.look + spent)
-        advice = _advice(following, pool, sample, sums, chosen)
-        surface = _surface(pool, sample, promise)
-    steps = _steps(path, kept, worth, lows)
-    record = Threshold(
+    return Choice(
+        promise=promise,
+        looks=looks,
+        spent=spent,
+        sample=sample,
+        sums=sums,
+        steps=_steps(path, kept, worth, lows),
+        chosen=chosen,
+        effective=float(worth.rows[-1]),
+    )
+
+
+def record(pool: Pool, table: LabelledTable, condition: Good, choice: Choice) -> Threshold:
+    """Return the threshold of a choice; without a cut-off where none is promised."""
+    step = choice.steps[choice.chosen] if choice.chosen >= 0 else None
+    return Threshold(
         column=table.by,
-        cutoff=None,
-        **promise.shares,
-        sure=promise.sure,
+        cutoff=None if step is None else step.cutoff,
+        **choice.promise.shares,
+        sure=choice.promise.sure,
         signature=pool.signature,
-        label=table.label,
-        good=table.good.text,
-        labels=len(good),
-        labels_above=0,
-        bad_above=0,
+        label=table.label or "",
+        good=condition.text,
+        labels=len(choice.sample.good),
+        labels_above=0 if step is None else step.labels_above,
+        bad_above=0 if step is None else step.bad_above,
         rows=len(pool.scores),
-        kept=0,
+        kept=0 if step is None else step.kept,
         used=pool.used,
         version=__version__,
         unit=pool.unit,
-        looks=looks,
+        looks=choice.looks,
         scores=pool.one_each.spread(),
-    )
-    notes = pool.notes.copy()
-    if pool.lowest is not None and len(good) < len(pool.marked):
-        notes.append(
-            f"{len(pool.marked) - len(good):,} of {plural(len(pool.marked), 'label')} not used: the sample was drawn from "
-            f"rows with {table.by} >= {pool.lowest:.6g}"
-        )
-    notes += _notes(
-        pool, table.good, good, positions, effective=float(worth.rows[-1]), strict=promise.strict
-    )
-    rate = powered = None
-    if pool.lowest is None:
-        everything = np.ones(len(pool.scores), np.bool_)
-        rate, powered, more = good_shares(pool, good, sample.inside, everything, pool.scores)
-        notes += more
-    result = Calibration(
-        threshold=record,
-        promise=promise,
-        spent=spent,
-        steps=steps,
-        chosen=None,
-        naive=promise.naive(sums),
-        lowest=None,
-        labels_needed=None,
-        units_needed=None,
-        rows_left=None,
-        possible=False,
-        tested_first=not promise.strict and promise.tested_first(sums),
-        auc=area_under_curve(pool.scores[positions], good),
-        surface=surface,
-        rate=rate,
-        powered=powered,
-        unscored=pool.unscored,
-        units=len(np.unique(units)),
-        notes=tuple(notes),
-    )
-    if advice is not None:
-        result = replace(
-            result,
-            lowest=steps[advice.candidate],
-            labels_needed=advice.labels,
-            units_needed=advice.units,
-            rows_left=advice.left,
-            possible=advice.possible,
-        )
-    if chosen < 0:
-        return result
-    step = steps[chosen]
-    record = replace(
-        record,
-        cutoff=step.cutoff,
-        labels_above=step.labels_above,
-        bad_above=step.bad_above,
-        kept=step.kept,
-    )
-    return replace(
-        result, threshold=record, chosen=chosen, labels_needed=0, units_needed=0, possible=True
     )
 
 
@@ -315,13 +313,13 @@ def _steps(path: Candidates, sums: UnitSums, worth: Counted, lows: FloatArray) -
 
 
 class Further(NamedTuple):
-    """Further labels of rows that a candidate keeps, and of how many units they are; `left` such rows have no label."""
+    """What further labels would do, as `Calibration` has it."""
 
-    candidate: int
-    labels: int
-    units: int
-    left: int
-    possible: bool
+    lowest: Step | None = None
+    labels_needed: int | None = None
+    units_needed: int | None = None
+    rows_left: int | None = None
+    possible: bool = False
 
 
 def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArray, FloatArray]:
@@ -339,32 +337,31 @@ def further_units(pool: Pool, sample: Sample, candidate: int) -> tuple[FloatArra
     return part * rows, part * part * squares + part * (1 - part) * rows
 
 
-def _advice(
-    promise: Promise, pool: Pool, sample: Sample, sums: UnitSums, chosen: int
-) -> Further | None:
-    """Return the fewest further labels that would do if all are good; None if that is unlikely.
+def advise(pool: Pool, choice: Choice) -> Further:
+    """Return the fewest further labels that would do at the next look if all are good; none if that is unlikely.
 
-    Cut-offs with enough unlabelled rows come first.
+    Cut-offs with enough unlabelled rows come first, and then loose ones. A promise that is made needs no more labels.
     """
+    promise, sample, chosen = choice.promise, choice.sample, choice.chosen
+    following = replace(promise, look=promise.look + choice.spent)
     unlabelled = pool.unlabelled
     levels = sample.path.levels(pool.scores[unlabelled])
     units = pool.units[unlabelled]
-    last = len(sample.path.cutoffs) - 1
+    last = len(choice.steps) - 1
     better: Sequence[int] = []
-    if promise.terms.keeps_most:
-        better = range(chosen + 1, last + 1)
-    elif chosen < 0:
+    if not promise.strict and promise.terms.keeps_most:
+        better = range(last, chosen, -1)
+    elif not promise.strict and chosen < 0:
         better = [last]
     found = []
     for candidate in better:
-        needed = _fewest(promise, pool, sample, sums.strictest(candidate + 1), chosen)
-        if needed is not None:
+        sums = choice.sums.strictest(candidate + 1)
+        if needed := _fewest(following, pool, sample, sums, chosen):
             left = levels <= candidate
             possible = needed[0] <= left.sum() and needed[1] <= len(np.unique(units[left]))
-            found.append(Further(candidate, *needed, int(left.sum()), possible))
-    return min(
-        found, key=lambda each: (not each.possible, each.labels, -each.candidate), default=None
-    )
+            found.append(Further(choice.steps[candidate], *needed, int(left.sum()), possible))
+    best = min(found, key=lambda each: (not each.possible, each.labels_needed), default=Further())
+    return best if chosen < 0 else best._replace(labels_needed=0, units_needed=0, possible=True)
 
 
 def _fewest(
@@ -425,16 +422,15 @@ def _surface(pool: Pool, sample: Sample, promise: Promise) -> Surface | None:
     return Surface(measure=name, kept_share=share, auc=area_under_curve(scores, sample.good))
 
 
-def _notes(
-    pool: Pool,
-    condition: Good,
-    good: BoolArray,
-    positions: IntArray,
-    *,
-    effective: float,
-    strict: bool,
-) -> list[str]:
-    notes = condition.notes(pool.labels)
+def _notes(pool: Pool, table: LabelledTable, condition: Good, choice: Choice) -> list[str]:
+    good, positions = choice.sample.good, pool.labelled[choice.sample.inside]
+    notes = []
+    if pool.lowest is not None and len(good) < len(pool.marked):
+        notes.append(
+            f"{len(pool.marked) - len(good):,} of {plural(len(pool.marked), 'label')} not used: the sample was drawn from "
+            f"rows with {table.by} >= {pool.lowest:.6g}"
+        )
+    notes += condition.notes(pool.labels)
     if not good.any():
         values = [value for value in pool.labels if not isinstance(value, str)]
         between = f": they are between {min(values):g} and {max(values):g}" if values else ""
@@ -455,10 +451,10 @@ def _notes(
             f"the {len(good):,} labels are of {plural(contexts, 'context')} and taken as rows that were drawn one "
             "by one; the promise does not hold if contexts were drawn, with several rows each"
         )
-    elif contexts < len(good) and not strict:
+    elif contexts < len(good) and not choice.promise.strict:
         worth = "which are too few"
-        if effective:
-            worth = f"and count as {effective:.0f} that were drawn one by one"
+        if choice.effective:
+            worth = f"and count as {choice.effective:.0f} that were drawn one by one"
         notes.append(
             f"the {len(good):,} labels are of {plural(contexts, 'context')}, {worth}; the test is approximate, and "
             f"needs {LEAST_UNITS} contexts above a cut-off. A kind of context rarer than 1 in {contexts:,} that fools the "

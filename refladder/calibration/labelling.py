@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 import numpy as np
 
+from refladder.calibration.score_sample import ScoreSample
 from refladder.errors import DataError, UsageError, column_option, either, option, plural, similar
 from refladder.files.tables import Row, Rows, meant_number, number_in, parse_number, read_rows
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import log_columns, numbers_of, without_number
 from refladder.loaders.input_rows import Mapped
-from refladder.loaders.score_sample import ScoreSample
 from refladder.loaders.scored_tables import OneScale, mapped_columns, reported
 from refladder.records import digest_of, without_none
 from refladder.signatures import same_scale
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
+    from refladder.cli.calling import Call
     from refladder.events import Events
     from refladder.records import Progress, Threshold
+    from refladder.settings import Given
 
 # Texts that are measured for the surface baseline, besides those with labels.
 SAMPLED = 2000
@@ -188,7 +190,7 @@ class LabelledTable:
         return needed.union(self.columns.values(), *_IDS)
 
 
-def table_of(given: Mapping[str, Any], threshold: Threshold | None = None) -> LabelledTable:
+def table_of(given: Given, threshold: Threshold | None = None) -> LabelledTable:
     """Return the labelled table of a command or a call; scores and unit are those of a threshold, if there is one."""
     by, unit, good = given.get("by") or "", given.get("unit"), None
     if threshold is not None:
@@ -206,6 +208,15 @@ def table_of(given: Mapping[str, Any], threshold: Threshold | None = None) -> La
         columns=given.get("columns") or {},
         across_judges=bool(given.get("across_judges")),
     )
+
+
+def table_of_call(
+    call: Call, given: Given, threshold: Threshold | None = None, others: Collection[str] = ()
+) -> LabelledTable:
+    """Return the labelled table of a call; `others` are columns that are needed beside its own."""
+    table = table_of({**given, "labels": None}, threshold)
+    labels = call.labels(call.given["labels"], table.needed)
+    return replace(table, source=call.source({*table.needed, *others}), labels=labels)
 
 
 class Texts(NamedTuple):

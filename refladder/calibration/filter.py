@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refladder.calibration.labelling import filled_cells
+from refladder.calibration.promise import other_scores
+from refladder.calibration.score_sample import ScoreSample
 from refladder.errors import DataError, UsageError, meant_share, option, plural
 from refladder.files.jsonl import read_record
 from refladder.files.tables import (
@@ -25,11 +28,8 @@ from refladder.files.tables import (
 )
 from refladder.jobs.input_table import check_free, table_sink
 from refladder.jobs.link import open_link
-from refladder.jobs.promise import other_scores
 from refladder.loaders.fields import without_number
 from refladder.loaders.input_rows import Mapped
-from refladder.loaders.labelling import filled_cells
-from refladder.loaders.score_sample import ScoreSample
 from refladder.loaders.scored_tables import (
     OneScale,
     check_signature,

@@ -16,10 +16,10 @@ from labelled_rows import SIGNATURE, scored, split
 from scipy.stats import binom
 
 import refladder
+from refladder.calibration.calibrate import calibrate
+from refladder.calibration.labelling import Good, LabelledTable, read_pool
+from refladder.calibration.promise import Promise
 from refladder.files.jsonl import read_record
-from refladder.jobs.calibrate import calibrate
-from refladder.jobs.promise import Promise
-from refladder.loaders.labelling import Good, LabelledTable, read_pool
 from refladder.records import Threshold
 from refladder.statistics.threshold import certainty, walk_certainty
 

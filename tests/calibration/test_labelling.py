@@ -10,9 +10,9 @@ import pytest
 from labelled_rows import scored, split
 
 import refladder
+from refladder.calibration.labelling import Good, LabelledTable, read_pool
 from refladder.errors import ExitCode, UsageError
 from refladder.files.jsonl import read_record
-from refladder.loaders.labelling import Good, LabelledTable, read_pool
 from refladder.records import Threshold
 
 GOOD = "--label rating --good '>=4'"

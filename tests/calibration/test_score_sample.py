@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from refladder.loaders.score_sample import MOST_CONTEXTS, ScoreSample
+from refladder.calibration.score_sample import MOST_CONTEXTS, ScoreSample
 
 
 def sample_of(scores, contexts=None):

@@ -57,7 +57,7 @@ def command(*, asked: Pairing, tables: Tables, as_json: bool) -> ExitCode:
     Examples:
         refladder pairs scored.jsonl --margin 1 --ladders my-ladders --out pairs.jsonl
     """
-    from refladder.jobs.preference_pairs import pair_lines, run
+    from refladder.calibration.preference_pairs import pair_lines, run
 
     report = run(asked, tables, console.Console())
     if as_json:
@@ -112,7 +112,7 @@ def pairs(
         DataError: a column is missing or wrong, a context has no text or two, or signatures differ; with path:line or
             the number of the row.
     """
-    from refladder.jobs.preference_pairs import NUMBERS, TEXTS, pair_lines, run
+    from refladder.calibration.preference_pairs import NUMBERS, TEXTS, pair_lines, run
     from refladder.loaders.input_rows import text_columns
     from refladder.loaders.scored_tables import ranked_by
 

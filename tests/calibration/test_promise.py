@@ -10,9 +10,9 @@ import pytest
 from scipy.stats import binom, ks_2samp
 
 import refladder
-from refladder.jobs import promise as promises
-from refladder.jobs.promise import KINDS, Promise, Terms, other_scores, promise_of
-from refladder.loaders.score_sample import ScoreSample
+from refladder.calibration import promise as promises
+from refladder.calibration.promise import KINDS, Promise, Terms, other_scores, promise_of
+from refladder.calibration.score_sample import ScoreSample
 from refladder.options import OPTIONS
 from refladder.records import Threshold
 from refladder.statistics.threshold import Candidates

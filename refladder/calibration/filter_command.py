@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from refladder.calibration.filter import FilterReport
     from refladder.files.tables import Collected
-    from refladder.jobs.filter import FilterReport
     from refladder.records import Link, Threshold
 
 Table = TypeVar("Table")
@@ -68,7 +68,7 @@ def command(*, asked: Filtering, tables: Tables, as_json: bool) -> ExitCode:
         refladder filter scored.jsonl --min overall_score=3 --out good.jsonl
         refladder filter scored.jsonl --best 2 --per context_id --out best.jsonl
     """
-    from refladder.jobs.filter import run
+    from refladder.calibration.filter import run
 
     report = run(asked, tables, console.Console())
     if as_json:
@@ -133,7 +133,7 @@ def filter(  # noqa: A001  the name of the command
         DataError: a column is missing or holds no number, or signatures differ; with path:line or the number of the
             row.
     """
-    from refladder.jobs.filter import condition_of, run
+    from refladder.calibration.filter import condition_of, run
 
     with Call(filter, locals()) as call:
         asked = chosen(Filtering, call.given)
@@ -156,8 +156,8 @@ def filter(  # noqa: A001  the name of the command
 
 def _in_memory(asked: Filtering, out: object, source: str) -> Filtering:
     """Return the settings for a table in memory: nothing is written, and the column to sort by is known."""
+    from refladder.calibration.filter import condition_of
     from refladder.files.tables import read_rows
-    from refladder.jobs.filter import condition_of
     from refladder.loaders.scored_tables import ranked_by
 
     if out is not None or asked.rejected is not None or asked.unscored not in (KEEP, DROP):

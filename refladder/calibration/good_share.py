@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from refladder.calibration.labelling import TEXT, open_pool
+from refladder.calibration.promise import other_scores
 from refladder.display.results import Shown
 from refladder.errors import UsageError, plural
-from refladder.jobs.promise import other_scores
-from refladder.jobs.promise_tables import rate_words
-from refladder.loaders.labelling import TEXT, open_pool
 from refladder.loaders.scored_tables import check_signature
 from refladder.statistics.rate import (
     LEAST,
@@ -26,8 +25,8 @@ from refladder.statistics.shares import residual_intervals, share_intervals
 
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
+    from refladder.calibration.labelling import LabelledTable, Pool
     from refladder.events import Events
-    from refladder.loaders.labelling import LabelledTable, Pool
     from refladder.records import Threshold
 
 _TWO = 2
@@ -97,6 +96,13 @@ def powered_share(
     share = min(max(value, 0.0), 1.0)
     low, high = residual_intervals(np.array(share), residuals, counts).tolist()
     return Rate(share, low, high)
+
+
+def rate_words(rate: Rate) -> str:
+    """Show a share with its interval."""
+    if rate.low is None or rate.high is None:
+        return f"{rate.value:.3f} (no interval)"
+    return f"{rate.value:.3f} [{rate.low:.3f}, {rate.high:.3f}] (95 % interval)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

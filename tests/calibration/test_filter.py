@@ -15,8 +15,8 @@ from json_lines import read_lines
 from pyarrow import parquet
 from waiting import HANG
 
+from refladder.calibration.filter import run
 from refladder.events import Silent
-from refladder.jobs.filter import run
 from refladder.settings import Filtering, Tables
 
 RAW = (

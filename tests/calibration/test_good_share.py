@@ -12,7 +12,7 @@ from scipy.stats import binomtest, norm
 from scipy.stats import t as student
 
 import refladder
-from refladder.jobs.good_share import powered_share, share_of_good
+from refladder.calibration.good_share import powered_share, share_of_good
 from refladder.statistics.rate import LEAST_UNITS, cross_fitted, wilson
 
 ASKED = "--label rating --good '>=4' --by clarity_score"

@@ -6,19 +6,48 @@ import math
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from refladder.calibration.good_share import rate_words
+from refladder.display.rendering import PlainTable, number
 from refladder.display.results import Shown
 from refladder.errors import agreeing, option, plural
-from refladder.jobs.promise_tables import rate_words, steps_table
 from refladder.statistics.threshold import walk_certainty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from refladder.display.rendering import PlainTable
-    from refladder.jobs.promise import Promise
-    from refladder.jobs.promise_tables import Step
+    from refladder.calibration.promise import Promise
     from refladder.records import Threshold
     from refladder.statistics.rate import Rate
+
+
+# A bar has this number of characters.
+_WIDE = 20
+_LEGEND = (
+    ("kept", "share of the rows that reach the cut-off"),
+    ("labels", "labelled rows that reach it"),
+    ("bad", "those of them that are not good"),
+    ("precision", "share of good ones among these labels"),
+    (
+        "bound",
+        "lower bound of the precision for this cut-off alone, with which the promise is compared",
+    ),
+    ("0 to 1", "-: up to the bound, =: from the bound to the precision, |: the promise"),
+)
+_MARKS = "*: the promised cut-off; n: the cut-off without a promise"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A candidate cut-off: `counted` is the effective number of its labels, `low` the bound of its own precision."""
+
+    cutoff: float
+    kept: int
+    kept_share: float
+    labels_above: int
+    bad_above: int
+    counted: float
+    precision: float | None
+    low: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +118,7 @@ class Calibration(Shown):
     def tables(self) -> list[PlainTable]:
         """Return the table of the candidates."""
         record = self.threshold
-        return [steps_table(record.column, self.steps, self.chosen, self.naive, record.precision)]
+        return [_steps_table(record.column, self.steps, self.chosen, self.naive, record.precision)]
 
     def lines(self) -> list[str]:
         """Return the sentences under the table, with the promise or the refusal as the last."""
@@ -229,3 +258,36 @@ def _advice(result: Calibration) -> str:
     if step.bad_above:
         advice += f" So far {step.bad_above} of {step.labels_above} labels there are bad."
     return advice
+
+
+def _steps_table(
+    column: str, steps: Sequence[Step], chosen: int | None, naive: int | None, share: float | None
+) -> PlainTable:
+    """Show cut-offs, strictest first, with a bar from the bound to the precision."""
+    rows = []
+    for position, step in enumerate(steps):
+        marks = f"{'*' if position == chosen else ''}{'n' if position == naive else ''}"
+        rows.append(
+            [
+                f"{step.cutoff:.4g} {marks}".rstrip(),
+                number(step.kept_share, 2),
+                f"{step.labels_above:,}",
+                f"{step.bad_above:,}",
+                number(step.precision, 3),
+                number(step.low, 3),
+                _bar(step, share),
+            ]
+        )
+    heads = [f"{column} >=", "kept", "labels", "bad", "precision", "bound", "0 to 1"]
+    return PlainTable(f"Cut-offs, strictest first. {_MARKS}", heads, rows, _LEGEND)
+
+
+def _bar(step: Step, share: float | None) -> str:
+    if step.precision is None:
+        return ""
+    low = round(step.low * _WIDE)
+    high = round(step.precision * _WIDE)
+    cells = ["-"] * low + ["="] * (high - low) + [" "] * (_WIDE - high)
+    if share is not None:
+        cells[min(round(share * _WIDE), _WIDE - 1)] = "|"
+    return "".join(cells) + "."

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from refladder.jobs.calibration_results import Calibration
-    from refladder.jobs.good_share import KeptRate
-    from refladder.jobs.next_labels import LabelPlan
+    from refladder.calibration.good_share import KeptRate
+    from refladder.calibration.next_labels import LabelPlan
+    from refladder.calibration.results import Calibration
     from refladder.settings import Given
 
 
@@ -59,9 +59,9 @@ def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> Exi
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --out cut.json
         refladder calibrate scored.jsonl --label good --good =yes --by overall_score --precision 0.9 --plan
     """
-    from refladder.jobs import calibrate, good_share, next_labels
-    from refladder.jobs.promise import spec_of
-    from refladder.loaders.labelling import table_of
+    from refladder.calibration import calibrate, good_share, next_labels
+    from refladder.calibration.labelling import table_of
+    from refladder.calibration.promise import spec_of
 
     if given["strict"] and (plan or given["rate"] is not None):
         raise UsageError("--strict is for a cut-off; leave it out with --plan and --rate")
@@ -82,7 +82,7 @@ def command(*, given: Given, out: Path | None, plan: bool, as_json: bool) -> Exi
 
 def _check_rate(given: Given) -> None:
     """Refuse what is for a promise beside --rate."""
-    from refladder.jobs.promise import KINDS
+    from refladder.calibration.promise import KINDS
 
     if given["plan"]:
         raise UsageError("--plan and --rate are different runs; give one of them")
@@ -174,11 +174,13 @@ def calibrate(
         DataError: a column is missing, a score or a label is no number, labels are of other rows, or signatures differ;
             with path:line or the number of the row.
     """
-    from refladder.jobs.calibrate import ThresholdSpec, run
-    from refladder.jobs.promise import spec_of
+    from refladder.calibration.calibrate import ThresholdSpec, run
+    from refladder.calibration.labelling import table_of_call
+    from refladder.calibration.promise import spec_of
 
     with Call(calibrate, locals()) as call:
-        result = run(spec_of(ThresholdSpec, call.given, call.labelled(call.given)), Log())
+        labelled = table_of_call(call, call.given)
+        result = run(spec_of(ThresholdSpec, call.given, labelled), Log())
         if result.refused:
             could = "more labels are unlikely to change this"
             if result.labels_needed is not None:
@@ -228,11 +230,13 @@ def plan_labels(
         UsageError: an argument is wrong.
         DataError: see `calibrate`; or no row has an id by which its label can be found.
     """
-    from refladder.jobs.next_labels import PlanSpec, run
-    from refladder.jobs.promise import spec_of
+    from refladder.calibration.labelling import table_of_call
+    from refladder.calibration.next_labels import PlanSpec, run
+    from refladder.calibration.promise import spec_of
 
     with Call(plan_labels, locals()) as call:
-        plan = run(spec_of(PlanSpec, call.given, call.labelled(call.given)), Log())
+        labelled = table_of_call(call, call.given)
+        plan = run(spec_of(PlanSpec, call.given, labelled), Log())
         log_lines(plan.notes)
         return plan
 
@@ -272,12 +276,13 @@ def estimate_precision(
         UsageError: an argument is wrong, the threshold is a refusal, or it is of scores with another signature.
         DataError: see `calibrate`.
     """
-    from refladder.jobs.filter import read_threshold
-    from refladder.jobs.good_share import RateSpec, run
+    from refladder.calibration.filter import read_threshold
+    from refladder.calibration.good_share import RateSpec, run
+    from refladder.calibration.labelling import table_of_call
 
     with Call(estimate_precision, locals()) as call:
         record = read_threshold(record_or_path(threshold))
-        scored = call.labelled(call.given, record)
-        result = run(RateSpec(table=scored, threshold=record), Log())
+        labelled = table_of_call(call, call.given, record)
+        result = run(RateSpec(table=labelled, threshold=record), Log())
         log_lines(result.notes)
         return result

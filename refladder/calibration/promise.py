@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
-    from refladder.loaders.labelling import LabelledTable
+    from refladder.calibration.labelling import LabelledTable
     from refladder.records import ScoreSpread
     from refladder.settings import Given
     from refladder.statistics.threshold import Candidates, UnitSums
