@@ -11,18 +11,12 @@ import numpy as np
 
 from refladder.calibration.good_share import good_shares
 from refladder.calibration.labelling import open_pool
+from refladder.calibration.records import Look, Threshold
 from refladder.calibration.results import Calibration, Step, Surface
-from refladder.errors import DataError, NoRowsError, UsageError, did_you_mean, option, plural
-from refladder.files.jsonl import is_device, read_record, write_record
-from refladder.files.tables import read_once, read_rows
-from refladder.methods.surface import FOLDS, best_surface, measured
-from refladder.records import Look, Threshold
-from refladder.signatures import same_scale
-from refladder.statistics.threshold import (
+from refladder.calibration.threshold import (
     LEAST_UNITS,
     Candidates,
     Counted,
-    area_under_curve,
     candidates,
     counted,
     least,
@@ -33,6 +27,12 @@ from refladder.statistics.threshold import (
     unit_sums,
     walk_certainty,
 )
+from refladder.errors import DataError, NoRowsError, UsageError, did_you_mean, option, plural
+from refladder.files.jsonl import is_device, read_record, write_record
+from refladder.files.tables import read_once, read_rows
+from refladder.methods.surface import FOLDS, best_surface, measured
+from refladder.signatures import same_scale
+from refladder.statistics.correlation import area_under_curve
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.calibration.labelling import Good, LabelledTable, Pool
     from refladder.calibration.promise import Promise
+    from refladder.calibration.threshold import UnitSums
     from refladder.events import Events
-    from refladder.statistics.threshold import UnitSums
 
 _TWO = 2
 # The probability below which a thing is not advised.

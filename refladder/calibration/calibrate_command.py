@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal
 
+from refladder.calibration.records import Threshold
 from refladder.cli import console
 from refladder.cli.calling import Call, record_or_path
 from refladder.cli.options import subcommand
@@ -11,7 +12,6 @@ from refladder.display.log import LOG, Log, log_lines
 from refladder.errors import ExitCode, UsageError, plural
 from refladder.files.jsonl import read_record
 from refladder.options import like
-from refladder.records import Threshold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

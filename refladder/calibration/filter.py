@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.calibration.labelling import filled_cells
-from refladder.calibration.promise import other_scores
+from refladder.calibration.promise import check_signature, other_scores
+from refladder.calibration.records import Filtering, Threshold
 from refladder.calibration.score_sample import ScoreSample
 from refladder.errors import DataError, UsageError, meant_share, option, plural
 from refladder.files.jsonl import read_record
@@ -32,13 +33,10 @@ from refladder.loaders.fields import without_number
 from refladder.loaders.input_rows import Mapped
 from refladder.loaders.scored_tables import (
     OneScale,
-    check_signature,
     mapped_columns,
     ranked_by,
     reported,
 )
-from refladder.records import Threshold
-from refladder.settings import Filtering
 from refladder.signatures import is_revised
 
 if TYPE_CHECKING:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from refladder.calibration.records import Filtering
 from refladder.cli import console
 from refladder.cli.calling import Call
 from refladder.cli.options import subcommand
@@ -13,15 +14,16 @@ from refladder.errors import ExitCode, UsageError
 from refladder.files.frames import Frame
 from refladder.files.tables import STANDARD
 from refladder.options import like
-from refladder.settings import Filtering, Tables, chosen
+from refladder.settings import Tables, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from refladder.calibration.filter import FilterReport
+    from refladder.calibration.records import Threshold
     from refladder.files.tables import Collected
-    from refladder.records import Link, Threshold
+    from refladder.records import Link
 
 Table = TypeVar("Table")
 KEEP, DROP = "keep", "drop"

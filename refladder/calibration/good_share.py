@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refladder.calibration.labelling import TEXT, open_pool
-from refladder.calibration.promise import other_scores
+from refladder.calibration.promise import check_signature, other_scores
 from refladder.display.results import Shown
 from refladder.errors import UsageError, plural
-from refladder.loaders.scored_tables import check_signature
 from refladder.statistics.rate import (
     LEAST,
     LEAST_EVEN,
@@ -26,8 +25,8 @@ from refladder.statistics.shares import residual_intervals, share_intervals
 if TYPE_CHECKING:
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.calibration.labelling import LabelledTable, Pool
+    from refladder.calibration.records import Threshold
     from refladder.events import Events
-    from refladder.records import Threshold
 
 _TWO = 2
 

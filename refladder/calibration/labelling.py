@@ -29,9 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
+    from refladder.calibration.records import Threshold
     from refladder.cli.calling import Call
     from refladder.events import Events
-    from refladder.records import Progress, Threshold
+    from refladder.records import Progress
     from refladder.settings import Given
 
 # Texts that are measured for the surface baseline, besides those with labels.

@@ -17,12 +17,7 @@ from refladder.calibration.labelling import (
     open_pool,
     sampled_above,
 )
-from refladder.display.rendering import DASH, PlainTable, number
-from refladder.display.results import Shown
-from refladder.errors import DataError, UsageError, either, plural
-from refladder.files.outputs import NEXT_STEP, holds_data
-from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
-from refladder.statistics.threshold import (
+from refladder.calibration.threshold import (
     Counted,
     certainty,
     counted,
@@ -31,6 +26,11 @@ from refladder.statistics.threshold import (
     passes,
     walk_certainty,
 )
+from refladder.display.rendering import DASH, PlainTable, number
+from refladder.display.results import Shown
+from refladder.errors import DataError, UsageError, either, plural
+from refladder.files.outputs import NEXT_STEP, holds_data
+from refladder.files.tables import Row, open_sink, read_once, read_rows, standard_form
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from refladder.calibration.labelling import LabelledTable, Pool
     from refladder.calibration.promise import Promise
     from refladder.calibration.results import Step
+    from refladder.calibration.threshold import Candidates, UnitSums
     from refladder.events import Events
-    from refladder.statistics.threshold import Candidates, UnitSums
 
 BATCHES = (20, 50, 100, 200)
 _SHOWN = ("context_id", "system", "context", "output")

@@ -6,6 +6,7 @@ import logging
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from refladder.calibration.records import Pairing
 from refladder.cli import console
 from refladder.cli.calling import Call
 from refladder.cli.options import subcommand
@@ -13,7 +14,7 @@ from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode
 from refladder.files.tables import STANDARD, read_rows
 from refladder.options import like
-from refladder.settings import Pairing, Tables, chosen
+from refladder.settings import Tables, chosen
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

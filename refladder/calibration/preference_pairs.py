@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from refladder.arrays import FloatArray
+    from refladder.calibration.records import Pairing
     from refladder.events import Events
     from refladder.files.tables import Write
     from refladder.records import Context, Progress
-    from refladder.settings import Pairing, Tables
+    from refladder.settings import Tables
 
 TEXTS = ("prompt", "chosen", "rejected", "context_id", "chosen_id", "rejected_id")
 ROLES = {"prompt": "user", "chosen": "assistant", "rejected": "assistant"}

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from refladder.errors import UsageError, option
-from refladder.settings import Settings, chosen
-from refladder.statistics.threshold import (
+from refladder.calibration.threshold import (
     EXACT,
     LEAST_UNITS,
     MID_P,
@@ -28,15 +26,19 @@ from refladder.statistics.threshold import (
     unit_sums,
     walk_certainty,
 )
+from refladder.errors import DataError, UsageError, option
+from refladder.loaders.scored_tables import way_on
+from refladder.settings import Settings, chosen
+from refladder.signatures import differing_parts, is_older, same_scale
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from refladder.arrays import BoolArray, FloatArray, IntArray
     from refladder.calibration.labelling import LabelledTable
-    from refladder.records import ScoreSpread
+    from refladder.calibration.records import ScoreSpread, Threshold
+    from refladder.calibration.threshold import Candidates, UnitSums
     from refladder.settings import Given
-    from refladder.statistics.threshold import Candidates, UnitSums
 
 KindName: TypeAlias = Literal["precision", "recall"]
 # The kinds that the digests of looks have always had, see `Promise.look_values`.
@@ -186,6 +188,37 @@ def other_scores(scores: FloatArray, spread: ScoreSpread | None) -> str:
         f"the scores here differ from those of the table that the threshold was made for (distance {distance:.2f}, "
         f"Kolmogorov-Smirnov test on one row a context, p {p:.2g}), so its promise may not hold: label rows of this "
         "table and calibrate again"
+    )
+
+
+def check_signature(
+    signature: object,
+    threshold: Threshold,
+    where: str,
+    *,
+    across_judges: bool = False,
+) -> bool:
+    """Refuse scores on another scale than a threshold's; return whether another judge made the threshold.
+
+    With `across_judges`, another judge on the scale of the same ladders is no other scale.
+    """
+    wanted, column = threshold.signature, threshold.column
+    if same_scale(signature, wanted, column):
+        return False
+    if across_judges and same_scale(signature, wanted, column, across_judges=True):
+        return True
+    if is_older(wanted, signature):
+        raise DataError(
+            f"{where}: an earlier version of refladder made the threshold, and its signature names no criteria; run "
+            "`refladder calibrate` again with its labels and these scores"
+        )
+    here, there = differing_parts(signature, wanted, column, across_judges=across_judges)
+    way = (
+        way_on(signature, wanted, column) or "run `refladder calibrate` with labels of these scores"
+    )
+    raise DataError(
+        f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the threshold "
+        f"file; {way}"
     )
 
 

@@ -7,16 +7,16 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from refladder.calibration.good_share import rate_words
+from refladder.calibration.threshold import walk_certainty
 from refladder.display.rendering import PlainTable, number
 from refladder.display.results import Shown
 from refladder.errors import agreeing, option, plural
-from refladder.statistics.threshold import walk_certainty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from refladder.calibration.promise import Promise
-    from refladder.records import Threshold
+    from refladder.calibration.records import Threshold
     from refladder.statistics.rate import Rate
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.records import ScoreSpread
+from refladder.calibration.records import ScoreSpread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,7 @@ import click
 
 from refladder.backends import connect
 from refladder.backends.builtin import NOTICE
+from refladder.calibration.records import Filtering
 from refladder.cli import console
 from refladder.cli.options import subcommand
 from refladder.errors import plural
@@ -17,7 +18,7 @@ from refladder.files.ladder_sets import load_ladders
 from refladder.options import like
 from refladder.records import names_of
 from refladder.session import Session
-from refladder.settings import BuildSpec, Filtering, ScoreSpec, Scoring, Tables
+from refladder.settings import BuildSpec, ScoreSpec, Scoring, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -19,9 +19,9 @@ import refladder
 from refladder.calibration.calibrate import calibrate
 from refladder.calibration.labelling import Good, LabelledTable, read_pool
 from refladder.calibration.promise import Promise
+from refladder.calibration.records import Threshold
+from refladder.calibration.threshold import certainty, walk_certainty
 from refladder.files.jsonl import read_record
-from refladder.records import Threshold
-from refladder.statistics.threshold import certainty, walk_certainty
 
 GOOD = "--label rating --good '>=4'"
 ASKED = f"{GOOD} --by clarity_score"

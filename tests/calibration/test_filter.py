@@ -16,8 +16,9 @@ from pyarrow import parquet
 from waiting import HANG
 
 from refladder.calibration.filter import run
+from refladder.calibration.records import Filtering
 from refladder.events import Silent
-from refladder.settings import Filtering, Tables
+from refladder.settings import Tables
 
 RAW = (
     b'{"id": 1, "score": 3.0, "note": "caf\\u00e9", "n": 1.50}\n'

@@ -11,9 +11,9 @@ from labelled_rows import scored, split
 
 import refladder
 from refladder.calibration.labelling import Good, LabelledTable, read_pool
+from refladder.calibration.records import Threshold
 from refladder.errors import ExitCode, UsageError
 from refladder.files.jsonl import read_record
-from refladder.records import Threshold
 
 GOOD = "--label rating --good '>=4'"
 BY = "--by clarity_score"

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from json_lines import read_lines
 
 from refladder.calibration import preference_pairs
+from refladder.calibration.records import Pairing
 from refladder.events import Silent
-from refladder.settings import Pairing, Tables
+from refladder.settings import Tables
 
 SCORES = {"a": [5.0, 1.0, 3.0, 3.0, None], "b": [2.0, 9.0], "c": [4.0]}
 # Of context a, by the numbers of its rows: (0, 1) differ by 4, (0, 2), (0, 3), (2, 1) and (3, 1) by 2, (2, 3) by 0.

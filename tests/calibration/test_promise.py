@@ -12,10 +12,10 @@ from scipy.stats import binom, ks_2samp
 import refladder
 from refladder.calibration import promise as promises
 from refladder.calibration.promise import KINDS, Promise, Terms, other_scores, promise_of
+from refladder.calibration.records import Threshold
 from refladder.calibration.score_sample import ScoreSample
+from refladder.calibration.threshold import Candidates
 from refladder.options import OPTIONS
-from refladder.records import Threshold
-from refladder.statistics.threshold import Candidates
 
 # Ten candidates keep 30, 60, ... of 300 labelled rows, whose contexts have one row each. The third and fourth of them
 # have a few bad rows, and the last five no good ones.

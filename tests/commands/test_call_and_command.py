@@ -17,6 +17,7 @@ from scored_folders import Inline
 
 import refladder
 from refladder import settings
+from refladder.calibration.records import Filtering
 from refladder.cli.options import options_of
 from refladder.commands.main import COMMANDS, command_of
 from refladder.commands.main import run as run_command
@@ -51,9 +52,7 @@ def test_a_parameter_is_an_option_with_the_same_default():
     assert [each for name in CALLS for each in differing(name)] == []
 
 
-@pytest.mark.parametrize(
-    "kind", [settings.Scoring, settings.Filtering, settings.Asking, settings.Scale]
-)
+@pytest.mark.parametrize("kind", [settings.Scoring, Filtering, settings.Asking, settings.Scale])
 def test_a_setting_has_the_default_of_the_calls(kind):
     checked = 0
     for name in CALLS:

@@ -11,11 +11,12 @@ import pytest
 from doubles import Double
 
 import refladder
+from refladder.calibration.records import Look, Threshold
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import write_record
 from refladder.files.ladder_sets import load_ladders
 from refladder.prompts import TEMPLATES
-from refladder.records import Completion, Link, Look, Threshold
+from refladder.records import Completion, Link
 from refladder.signatures import is_revised, same_scale
 
 TASK = """task = "open"

@@ -11,6 +11,7 @@ from ladder_judges import DIMENSION, Comparing, set_of
 from scored_folders import Inline, split
 
 from refladder.backends import connect
+from refladder.calibration.records import Look, Threshold
 from refladder.errors import DataError, UsageError
 from refladder.files.certificate import CERTIFICATE, json_of, sealed, write_certificate
 from refladder.files.jsonl import write_record
@@ -23,7 +24,7 @@ from refladder.files.ladder_sets import (
 )
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
 from refladder.jobs.link import Linker
-from refladder.records import Link, Look, Rung, Threshold
+from refladder.records import Link, Rung
 from refladder.report.certificate_tables import certificate_tables
 from refladder.settings import Asking
 from refladder.signatures import scale_of

@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta, binom, binomtest
 
-from refladder.errors import UsageError
-from refladder.statistics.threshold import (
+from refladder.calibration.threshold import (
     Allowance,
-    area_under_curve,
     candidates,
     certainty,
     counted,
@@ -30,6 +28,7 @@ from refladder.statistics.threshold import (
     unit_sums,
     walk_certainty,
 )
+from refladder.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -283,14 +282,6 @@ def test_the_bound_is_exact():
         bound = float(lower_bound(np.array(labels - good), np.array(labels), 0.9))
         assert bound == pytest.approx(exact, abs=1e-12)
     assert lower_bound(np.array([0]), np.array([0]), 0.9).tolist() == [0.0]
-
-
-def test_the_area_under_the_curve_counts_pairs():
-    generator = np.random.default_rng(0)
-    scores, good = generator.integers(0, 5, 40).astype(float), generator.random(40) < 0.4
-    pairs = [(a > b) + 0.5 * (a == b) for a in scores[good] for b in scores[~good]]
-    assert float(area_under_curve(scores, good)) == pytest.approx(np.mean(pairs), abs=1e-12)
-    assert area_under_curve(scores, np.ones(40, bool)) is None
 
 
 def test_a_sample_of_the_best_rows_does_not_look_random():

@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import betainc, betaincinv, kolmogorov, ndtri, stdtrit
 
 from refladder.errors import UsageError, meant_share
+from refladder.statistics.correlation import ranks_among
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -493,28 +494,6 @@ def naive_candidate(
 ) -> IntArray:
     """Return the candidate with the most rows whose labels reach the precision, ignoring chance; -1 if none does."""
     return _last((above > 0) & (bad <= (1 - precision) * above + _EQUAL))
-
-
-def area_under_curve(scores: FloatArray, good: BoolArray) -> float | None:
-    """Return the probability that a good row has a higher score than a bad one; equal scores count one half.
-
-    Args:
-        scores: shape (rows,).
-        good: shape (rows,).
-
-    Returns:
-        Between 0 and 1; None if all rows are good, or none is.
-    """
-    bad = scores[~good]
-    return float(ranks_among(scores[good], bad).mean()) if good.any() and len(bad) else None
-
-
-def ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
-    """Return the share of other scores below each score, plus half of the share that are equal."""
-    ordered = np.sort(others)
-    below, reached = (np.searchsorted(ordered, scores, side=side) for side in ("left", "right"))
-    ranks: FloatArray = (below + reached) / (2 * len(others))
-    return ranks
 
 
 def spread_distance(
