@@ -118,7 +118,7 @@ def scoring_rungs(sample: str, cell: Read) -> Floats:
     """Return which rungs place texts: of the replies those of the scoring anchors, else all."""
     if sample != "replies":
         return np.ones(len(cell.rungs), dtype=bool)
-    anchors = refladder.load_ladders("general/reply-2").anchors[:SCORING]
+    anchors = refladder.load_ladders("general/reply").anchors[:SCORING]
     return np.array([anchor in anchors for anchor, _ in cell.rung_ids])
 
 

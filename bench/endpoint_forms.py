@@ -28,7 +28,7 @@ from refladder.errors import RefladderError
 
 ROOT = Path(__file__).parents[1]
 MODES = 0, "rating", "stated", "rating:stated", "rating:together"
-SET = "general/reply-2"
+SET = "general/reply"
 LEVELS = {
     rung.text.strip(): rung.level
     for ladder in refladder.load_ladders(SET).ladders.values()

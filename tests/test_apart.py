@@ -57,7 +57,7 @@ def test_a_reading_names_its_request():
 
     template = load_template("open", "rating-stated")
     described = {}
-    sets = ROOT / "published_data" / "general" / "reply-2" / "dimensions.jsonl"
+    sets = ROOT / "published_data" / "general" / "reply" / "dimensions.jsonl"
     for line in map(json.loads, sets.read_text("utf-8").splitlines()):
         described[line["name"]] = line["description"]
     text = described["helpfulness"]

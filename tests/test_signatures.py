@@ -18,7 +18,7 @@ from refladder.signatures import (
 def signature(**changed):
     """A signature of ratings on two criteria, by a server on this machine; None leaves a part out."""
     parts = {
-        "ladders": "general/reply-2@" + "a" * 12,
+        "ladders": "general/reply@" + "a" * 12,
         "certificate": "1" * 12,
         "anchors": "a,b,c",
         "criteria": "helpfulness@11,tone@22",
@@ -51,7 +51,7 @@ RECORDED = [
     {"least-mass": "0.2"},
 ]
 OTHERS = [
-    {"ladders": "general/reply-2@" + "b" * 12},
+    {"ladders": "general/reply@" + "b" * 12},
     {"anchors": "a,b"},
     {"anchors": None},
     {"criteria": "helpfulness@12,tone@22"},
@@ -127,7 +127,7 @@ def test_grades_by_rungs_are_on_the_scale_of_the_ladders_for_every_judge(column)
     read = signature(answers="rating", prompts="open/rating@1", sampling=None)
     assert same_scale(SIGNATURE, read, column, across_judges=True)
     refused = [
-        {"ladders": "general/reply-2@" + "b" * 12},
+        {"ladders": "general/reply@" + "b" * 12},
         {"anchors": "a,b,c,d"},
         {"criteria": "helpfulness@12,tone@22"},
         {"place": None},

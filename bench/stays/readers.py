@@ -65,7 +65,7 @@ def requests_of(sample: str, data: Path) -> tuple[list[Request], list[Request]]:
     """Return the requests about the texts of a sample, and about the rungs."""
     if sample == "replies":
         rows = lines_of(READINGS / "stays-replies.jsonl")
-        folder, name = PUBLISHED / "reply-2", "helpfulness"
+        folder, name = PUBLISHED / "reply", "helpfulness"
         contexts = {line["id"]: line for line in lines_of(folder / "contexts.jsonl")}
     else:
         drawn = next(each for each in samples.SAMPLES if each[0] == sample)

@@ -417,7 +417,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         rows = read_rows(name)
         if "rungs" not in (rows.columns() or ["rungs"]):
             raise DataError(
-                f"{name}: a table without ladders; name a shipped set, such as general/reply-2, or the folder of "
+                f"{name}: a table without ladders; name a shipped set, such as general/reply, or the folder of "
                 "`refladder build`"
             )
         check_name(Path(name).name, "signatures")

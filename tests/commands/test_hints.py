@@ -292,7 +292,7 @@ def test_builtin_refused_leads_to_a_judge(fails):
     first, again = fails(2, line), fails(2, line)
     advice = "builtin counts words and reads no meaning, so name a judge model with --judge"
     assert advice in first
-    assert re.search(r"delete the stored results \(2\) in \S*checks to ask again", again)
+    assert re.search(r"delete the stored results \(3\) in \S*checks to ask again", again)
 
 
 def test_a_run_without_ladders_names_the_shipped_sets_that_fit_the_columns(fails, tmp_path):

@@ -85,7 +85,7 @@ def test_sets_that_are_not_there(tmp_path):
     table = tmp_path / "scored.csv"
     table.write_text("output,clarity_score\na,1\n")
     message = (
-        f"^{table}: a table without ladders; name a shipped set, such as general/reply-2, or the"
+        f"^{table}: a table without ladders; name a shipped set, such as general/reply, or the"
     )
     with pytest.raises(DataError, match=message):
         load_ladders(table)

@@ -53,7 +53,7 @@ CERTAIN = {
 
 def test_a_set_that_a_newer_one_replaces_says_so_and_scores(command, write_jsonl, tmp_path):
     old = tmp_path / "old"
-    shutil.copytree(Path(__file__).parents[2] / "published_data/general/reply", old)
+    shutil.copytree(Path(__file__).parents[2] / "bench/readings/three-anchors/reply", old)
     with_note = (old / "set.json").read_bytes()
     settings = json.loads(with_note)
     del settings["replaced_by"]
@@ -62,7 +62,7 @@ def test_a_set_that_a_newer_one_replaces_says_so_and_scores(command, write_jsonl
     rows = write_jsonl(
         [{"output": "Please restart the router, and write again if it is still slow."}]
     )
-    note = "is replaced by general/reply-2; its scores stay as they are"
+    note = "is replaced by general/reply; its scores stay as they are"
     line = f"score {rows} --ladders {old} --any-judge"
     assert note not in command(line).err
     (old / "set.json").write_bytes(with_note)
@@ -229,9 +229,9 @@ def test_most_rows_in_other_letters_than_the_language_of_the_set_are_one_warning
     command, write_jsonl, texts, warned
 ):
     table = write_jsonl([{"output": text, "context": "My router is slow."} for text in texts])
-    line = f"score {table} --any-judge --ladders general/reply-2 --dimension clarity"
+    line = f"score {table} --any-judge --ladders general/reply --dimension clarity"
     step = (
-        ", and general/reply-2 is in Latin letters (language: en), so comparisons with its texts may mean little; build a "
+        ", and general/reply is in Latin letters (language: en), so comparisons with its texts may mean little; build a "
         "set with contexts in the language of the rows: `refladder build TABLE --task-file TASK.toml --shared 12`"
     )
     found = command(line).err
@@ -242,7 +242,7 @@ def test_most_rows_in_other_letters_than_the_language_of_the_set_are_one_warning
 def test_a_set_of_an_unknown_language_warns_of_no_letters(command, write_jsonl, tmp_path):
     table = write_jsonl([{"output": RUSSIAN, "context": "My router is slow."}])
     folder = tmp_path / "set"
-    shutil.copytree(Path(__file__).parents[2] / "published_data/general/reply-2", folder)
+    shutil.copytree(Path(__file__).parents[2] / "published_data/general/reply", folder)
     line = f"score {table} --any-judge --ladders {folder} --dimension clarity"
     assert "Cyrillic" in command(line).err
     for language in ("tlh", "ru", None):
@@ -267,7 +267,7 @@ def test_rows_without_passages_are_counted_where_every_anchor_has_a_background(
     assert notice.format(3) in command(f"{line}/grounded").err
     assert notice.format(2) in command(f"{line}/grounded --column background=passages").err
     # Anchors without a background, and documents, whose background is a number of words.
-    others = command(f"{line}/summary-2".replace("completeness", "fluency")).err
+    others = command(f"{line}/summary".replace("completeness", "fluency")).err
     others += command(f"{line}/document".replace("completeness", "neutrality")).err
     assert "no background" not in others
 
