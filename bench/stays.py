@@ -18,9 +18,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import refladder
+from refladder.comparison.column_maps import best_of, held_out, mapped
+from refladder.comparison.decisions import best_cutoff, changed_share, deciding_cutoffs
 from refladder.scoring.rung_scale import rungs_beaten
-from refladder.statistics.column_maps import best_of, held_out, mapped
-from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

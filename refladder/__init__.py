@@ -15,21 +15,20 @@ if TYPE_CHECKING:
     from refladder.calibration.calibrate_command import plan_labels as plan_labels
     from refladder.calibration.filter_command import filter as filter  # noqa: A004  the name of the command
     from refladder.calibration.pairs_command import pairs as pairs
-    from refladder.commands.audit import audit as audit
     from refladder.commands.build import build as build
     from refladder.commands.certify import certify as certify
-    from refladder.commands.compare import compare as compare
-    from refladder.commands.compete import compete as compete
-    from refladder.commands.distil import distil as distil
-    from refladder.commands.evaluate import evaluate as evaluate
-    from refladder.commands.jury import jury as jury
-    from refladder.commands.link import link as link
     from refladder.commands.publish import publish as publish
     from refladder.commands.rescore import rescore as rescore
     from refladder.commands.score import score as score
     from refladder.commands.show import show as show
-    from refladder.commands.watch import watch as watch
+    from refladder.comparison.audit_command import audit as audit
+    from refladder.comparison.compare_command import compare as compare
+    from refladder.comparison.jury_command import jury as jury
+    from refladder.comparison.link_command import link as link
+    from refladder.comparison.watch_command import watch as watch
+    from refladder.contest.compete_command import compete as compete
     from refladder.evaluation.evaluate import Protocol as Protocol
+    from refladder.evaluation.evaluate_command import evaluate as evaluate
     from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from refladder.records import Output as Output
     from refladder.records import Sampling as Sampling
     from refladder.statistics.agreement import evaluate_method as evaluate_method
+    from refladder.students.distil_command import distil as distil
 
 from refladder.version import __version__ as __version__
 
@@ -52,21 +52,21 @@ _PUBLIC = {
     "Protocol": "refladder.evaluation.evaluate",
     "Sampling": "refladder.records",
     "Scorer": "refladder.jobs.text_scorer",
-    "audit": "refladder.commands.audit",
+    "audit": "refladder.comparison.audit_command",
     "build": "refladder.commands.build",
     "calibrate": "refladder.calibration.calibrate_command",
     "certify": "refladder.commands.certify",
-    "compare": "refladder.commands.compare",
-    "compete": "refladder.commands.compete",
+    "compare": "refladder.comparison.compare_command",
+    "compete": "refladder.contest.compete_command",
     "connect": "refladder.backends",
-    "distil": "refladder.commands.distil",
+    "distil": "refladder.students.distil_command",
     "estimate_precision": "refladder.calibration.calibrate_command",
-    "evaluate": "refladder.commands.evaluate",
+    "evaluate": "refladder.evaluation.evaluate_command",
     "evaluate_method": "refladder.statistics.agreement",
     "filter": "refladder.calibration.filter_command",
     "ladder_set_of_rows": "refladder.files.ladder_sets",
-    "jury": "refladder.commands.jury",
-    "link": "refladder.commands.link",
+    "jury": "refladder.comparison.jury_command",
+    "link": "refladder.comparison.link_command",
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",
     "pairs": "refladder.calibration.pairs_command",
@@ -75,7 +75,7 @@ _PUBLIC = {
     "rescore": "refladder.commands.rescore",
     "score": "refladder.commands.score",
     "show": "refladder.commands.show",
-    "watch": "refladder.commands.watch",
+    "watch": "refladder.comparison.watch_command",
     "write_ladder_set": "refladder.files.ladder_sets",
 }
 

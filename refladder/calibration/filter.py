@@ -28,9 +28,9 @@ from refladder.files.tables import (
     source_name,
 )
 from refladder.jobs.input_table import check_free, table_sink
-from refladder.jobs.link import open_link
 from refladder.loaders.fields import without_number
 from refladder.loaders.input_rows import Mapped
+from refladder.loaders.linker import open_link
 from refladder.loaders.scored_tables import (
     OneScale,
     mapped_columns,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from refladder.events import Events
     from refladder.files.tables import Rows, Write
-    from refladder.jobs.link import Linker
+    from refladder.loaders.linker import Linker
     from refladder.settings import Tables
 
 

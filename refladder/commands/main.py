@@ -44,17 +44,21 @@ HEADINGS = {
     "Tools": ("demo", "list", "distil", "export", "store"),
 }
 COMMANDS = tuple(sorted(itertools.chain(*HEADINGS.values())))
-# Modules of commands in the folder of their feature; the others are in this folder.
+# Folders of commands that live with their feature, as `NAME_command`; the others are here.
 _ELSEWHERE = {
-    "calibrate": "calibration.calibrate_command",
-    "filter": "calibration.filter_command",
-    "pairs": "calibration.pairs_command",
+    **dict.fromkeys(("calibrate", "filter", "pairs"), "calibration"),
+    **dict.fromkeys(("audit", "compare", "jury", "link", "watch"), "comparison"),
+    **dict.fromkeys(("compete", "review"), "contest"),
+    **dict.fromkeys(("evaluate", "export"), "evaluation"),
+    "distil": "students",
 }
 
 
 def command_of(name: str) -> click.Command:
     """Import a command."""
-    module = import_module(f"refladder.{_ELSEWHERE.get(name, f'commands.{name}')}")
+    folder = _ELSEWHERE.get(name)
+    path = f"commands.{name}" if folder is None else f"{folder}.{name}_command"
+    module = import_module(f"refladder.{path}")
     return cast("click.Command", module.command)
 
 

@@ -10,8 +10,8 @@ from refladder.errors import DataError, UnknownNameError
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.outputs import record_of
 from refladder.files.tables import number_in, read_rows
-from refladder.jobs.link import open_link
 from refladder.loaders.fields import without_number
+from refladder.loaders.linker import open_link
 from refladder.loaders.scored_tables import run_of
 from refladder.records import names_of
 from refladder.scoring.columns import column_names

@@ -6,17 +6,15 @@ from collections import defaultdict
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from refladder.display.rendering import DASH, PlainTable, number, table_of, with_interval
-from refladder.display.results import ShownDict, ShownRecord
+from refladder.display.rendering import DASH, PlainTable, number, table_of
+from refladder.display.results import ShownDict
 from refladder.errors import plural
 from refladder.files.certificate import json_of
-from refladder.records import Link
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.files.certificate import Certificate, Sharing
-    from refladder.statistics.audit_statistics import Figure
 
 # A line names at most this number of ladders.
 _SHOWN = 5
@@ -39,25 +37,6 @@ _SETS = (
     ("length", "mean Spearman correlation of level and number of words"),
     ("by length", "ladders that a rule of length alone orders fully"),
     ("by surface", "ladders that the builtin judge orders fully"),
-)
-_AUDIT = (
-    ("unparsed", "judgments without a usable answer"),
-    ("low mass", "judgments whose labels have a total probability under 0.5"),
-    ("mass", "mean label mass"),
-    ("P(target)", "how often the text in the target's position wins (0.5 = no position bias)"),
-    ("inconsistent", "pairs whose two orders disagree"),
-    ("P(longer)", "how often the longer of two rungs wins"),
-    (
-        "longer is higher",
-        "how often the longer rung is the higher one: P(longer) of a judge without length bias",
-    ),
-    (
-        "shift",
-        "change of the probability that the worst rung is better than a higher one, with a sentence appended",
-    ),
-    ("neutral", "a sentence that says nothing: what any sentence does"),
-    ("request", "a sentence that asks for a good verdict"),
-    ("answer line", "the last line of the prompt with the answer that the text is better"),
 )
 VERDICTS = {
     "pass": "every level is above the one below it",
@@ -171,22 +150,6 @@ def sharing_lines(sharing: Sharing | None) -> list[str]:
     return [line, f"{advice}: {named}"]
 
 
-def audit_tables(figures: Sequence[Figure]) -> list[PlainTable]:
-    """Show the figures of an audit, one row for each measure and one column for each dimension."""
-    dimensions = list(dict.fromkeys(figure.dimension for figure in figures))
-    if len(dimensions) == 2:
-        dimensions = dimensions[1:]
-    by_measure: defaultdict[str, dict[str, str]] = defaultdict(dict)
-    for each in figures:
-        shown = with_interval(each.value, each.low, each.high, digits=3)
-        by_measure[each.measure][each.dimension] = shown
-    table = []
-    for measure, cells in by_measure.items():
-        table.append([measure, *(cells[dimension] for dimension in dimensions)])
-    heads = ["measure", *dimensions]
-    return [PlainTable("audit, with 95 % intervals over contexts", heads, table, _AUDIT)]
-
-
 def ladder_line(certificate: Certificate, context_id: str, dimension: str) -> str:
     """Show the verdicts on the rungs of one ladder."""
     rows = {(row.context_id, row.dimension): row for row in certificate.of_ladders}
@@ -205,100 +168,3 @@ def _named(what: str, names: Sequence[str]) -> list[str]:
 
 def _of(counted: Mapping[str, int], name: str) -> str:
     return f"{counted[name]}/{counted['of']}" if counted["of"] else DASH
-
-
-LINK_LEGEND = (
-    ("slope, shift", "of the line: to = slope * from + shift"),
-    (
-        "map",
-        "the map that the link uses: the one with the least error, unlinked if none is clearly better",
-    ),
-    ("unlinked", "mean absolute error of the scores as they are"),
-    ("by shift", "the same error with equal means, of texts that were held out"),
-    ("line", "the same error with equal means and standard deviations"),
-    ("equipercentile", "the same error where scores of equal rank are taken as equal"),
-    ("one text", "half of the 95 % interval for the score of a single text, from 20 texts on"),
-)
-_NAMES = {"identity": "unlinked"}
-
-
-class ShownLink(ShownRecord, Link):
-    """A link that is shown as the table of its command."""
-
-    __slots__ = ()
-
-    def lines(self) -> list[str]:
-        """Return the decisions that change, and a warning about columns whose scores stay unchanged."""
-        return [*decision_lines(self), *link_warnings(self)]
-
-    def tables(self) -> list[PlainTable]:
-        """Return the table of its columns."""
-        return [link_table(self)]
-
-
-def link_table(link: Link) -> PlainTable:
-    """Show each linked column with its map, its line and the errors of all maps."""
-    names = [(column.column, column.to_column) for column in link.columns]
-    rows = [
-        {
-            **({} if len(names) == 1 else {"column": column.column}),
-            "texts": f"{column.rows:,}",
-            "slope": number(column.slope, 2),
-            "shift": number(column.shift, 2),
-            "map": _NAMES.get(column.map, column.map),
-            "unlinked": number(column.identity_error, 2),
-            "by shift": number(column.shift_error, 2),
-            "line": number(column.line_error, 2),
-            "equipercentile": number(column.equipercentile_error, 2),
-            "one text": number(column.half_width, 2),
-        }
-        for column in link.columns
-    ]
-    title = "{} on the scale of {}".format(*names[0]) if len(names) == 1 else ""
-    return table_of(title, rows, LINK_LEGEND)
-
-
-def decision_lines(link: Link) -> list[str]:
-    """Say for each linked column how many decisions change, and why."""
-    lines = []
-    for column in link.columns:
-        cuts = column.decisions
-        if not cuts:
-            lines.append(
-                f"no decision on {column.to_column} can change: all texts have the same score there"
-            )
-        else:
-            total = column.rows * len(cuts)
-            unlinked = sum(cut.unlinked for cut in cuts) / total
-            linked = sum(cut.linked for cut in cuts) / total
-            best = sum(cut.best for cut in cuts) / total
-            where = f"{cuts[0].at:g}" if len(cuts) == 1 else f"{len(cuts)} cut-offs"
-            # A cut-off that is chosen from few texts can be worse than the map.
-            order = min(unlinked, linked, best)
-            lines.append(
-                f"decisions at {where} of {column.to_column} that change: {unlinked:.1%} as they are, {linked:.1%} after "
-                f"the map, {best:.1%} with the best cut-off"
-            )
-            lines.append(
-                f"of the decisions, {unlinked - order:.1%} change by the scale, and {order:.1%} by the order of the "
-                "texts, which no map changes"
-            )
-        if column.rows < column.common:
-            lines.append(
-                f"{column.rows:,} of {column.common:,} common texts, drawn with seed 0, make the map"
-            )
-        if not column.least:
-            lines.append(
-                f"{column.rows} texts are too few for an interval of the map; 50 are needed"
-            )
-    return lines
-
-
-def link_warnings(link: Link) -> list[str]:
-    """Warn about columns whose scores stay unchanged; nothing otherwise."""
-    same = [column.column for column in link.columns if column.map == "identity"]
-    if not same:
-        return []
-    return [
-        f"Left as they are, since no map did clearly better on held-out texts: {', '.join(same)}."
-    ]

@@ -23,7 +23,7 @@ from refladder.files.ladder_sets import (
     write_ladder_set,
 )
 from refladder.jobs.certify import JUDGMENTS, certify, open_asker
-from refladder.jobs.link import Linker
+from refladder.loaders.linker import Linker
 from refladder.records import Link, Rung
 from refladder.report.certificate_tables import certificate_tables
 from refladder.settings import Asking

@@ -55,7 +55,7 @@ def command(
     Examples:
         refladder jury a.jsonl b.jsonl c.jsonl --out jury.jsonl
     """
-    from refladder.jobs.jury import JurySettings, jury
+    from refladder.comparison.jury import JurySettings, jury
     from refladder.settings import chosen
 
     report = jury(source, str(out), chosen(JurySettings, given), console.Console())
@@ -97,8 +97,8 @@ def jury(
         DataError: a file cannot be read or written, with path:line; or grades are missing, on different scales, or of
             different texts.
     """
-    from refladder.jobs.jury import JurySettings, jury_columns
-    from refladder.jobs.jury import jury as combine
+    from refladder.comparison.jury import JurySettings, jury_columns
+    from refladder.comparison.jury import jury as combine
     from refladder.settings import chosen
 
     with Call(jury, locals(), table="") as call:

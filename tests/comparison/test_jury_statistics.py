@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from refladder.statistics.jury import combined, in_step, least_in_step, spreads
+from refladder.comparison.jury_statistics import combined, in_step, least_in_step, spreads
 
 NONE = math.nan
 # The jury's means are 5/3, 2, 11/3 and 14/3, with mean 3 and standard deviation sqrt(1.5).

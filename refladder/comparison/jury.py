@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.arrays import known
+from refladder.comparison.jury_results import JuryReport, Member
+from refladder.comparison.jury_statistics import combined, in_step, least_in_step, spreads
+from refladder.comparison.same_texts import fields_of, shared_id, text_key
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import (
     Row,
@@ -24,8 +27,6 @@ from refladder.files.tables import (
     source_name,
     standard_form,
 )
-from refladder.jobs.jury_results import JuryReport, Member
-from refladder.jobs.same_texts import fields_of, shared_id, text_key
 from refladder.loaders.input_rows import Mapped
 from refladder.loaders.scored_tables import OneScale, overall_of, reported, run_of
 from refladder.records import digest_of
@@ -39,7 +40,6 @@ from refladder.signatures import (
     jury_signature,
     same_scale,
 )
-from refladder.statistics.jury import combined, in_step, least_in_step, spreads
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

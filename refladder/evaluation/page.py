@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from refladder.contest.html import card_page
+from refladder.display.pages import card_page
 from refladder.evaluation.charts import file_stems
 from refladder.evaluation.figures import consistency_tables, draw_figures
 from refladder.files.jsonl import atomic

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from refladder.statistics.decisions import best_cutoff
+from refladder.comparison.decisions import best_cutoff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from refladder.cli import console
 from refladder.cli.calling import Call, source_of
 from refladder.cli.options import subcommand
+from refladder.comparison.link_results import ShownLink, decision_lines, link_table, link_warnings
 from refladder.display.log import Log, log_lines
 from refladder.errors import UsageError, either, option
 from refladder.options import like
-from refladder.report.certificate_tables import ShownLink, decision_lines, link_table, link_warnings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,7 +56,7 @@ def command(
         refladder link --from new.jsonl --to old.jsonl --out link.json
         refladder link --from new.csv --from-by rating --to old.csv --to-by rating --out link.json
     """
-    from refladder.jobs.link import link as link_tables
+    from refladder.comparison.link import link as link_tables
 
     named = _named(from_by, to_by, at)
     record = link_tables((first, second), named, console.Console(), at=at, given=column, out=out)
@@ -115,7 +115,7 @@ def link(
         UsageError: an argument is wrong, or both tables are of the same judge.
         DataError: a file cannot be read or written, with path:line; or too few texts are in both tables.
     """
-    from refladder.jobs.link import link as link_tables
+    from refladder.comparison.link import link as link_tables
 
     with Call(link, locals(), table=""):
         tables = source_of(table, "table"), source_of(to, "to")

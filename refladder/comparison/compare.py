@@ -11,6 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from refladder.arrays import known_mean
+from refladder.comparison.gate import (
+    context_means,
+    corrected,
+    decide,
+    low_end_of,
+    worst_cases,
+)
+from refladder.comparison.results import Comparison, Pair, System, WorstCase
 from refladder.errors import (
     DataError,
     NoRowsError,
@@ -21,14 +29,6 @@ from refladder.errors import (
     plural,
 )
 from refladder.files.tables import number_in, read_rows
-from refladder.jobs.comparison_results import Comparison, Pair, System, WorstCase
-from refladder.jobs.gate import (
-    context_means,
-    corrected,
-    decide,
-    low_end_of,
-    worst_cases,
-)
 from refladder.loaders.fields import log_columns
 from refladder.loaders.input_rows import SYSTEM, Mapped
 from refladder.loaders.scored_tables import OneScale, mapped_columns, ranked_by

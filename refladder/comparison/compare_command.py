@@ -48,8 +48,8 @@ def command(*, source: tuple[str, ...], asked: Comparing, form: str, as_json: bo
         refladder compare scored.jsonl --by overall_score --systems new,old
         refladder compare old.jsonl new.jsonl --fail-if-worse new
     """
+    from refladder.comparison.compare import run
     from refladder.display.rendering import csv_text, latex, markdown
-    from refladder.jobs.compare import run
 
     found = run(source, asked, console.Console())
     # The only names are those of the user's systems.
@@ -110,8 +110,8 @@ def compare(
         UnknownNameError: no such system.
         DataError: a column is missing, or signatures differ; with path:line or the number of the row.
     """
+    from refladder.comparison.compare import run
     from refladder.display.results import ShownDict
-    from refladder.jobs.compare import run
 
     paths = list(map(str, table)) if are_paths(table) else []
     if paths:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
+from refladder.comparison.decisions import best_cutoff, changed_share, deciding_cutoffs
 
 
 def test_cut_offs_of_whole_ratings_by_hand():

@@ -74,7 +74,7 @@ def command(*, given: Given, money: spending.SpendingOptions, as_json: bool) -> 
         refladder watch general/reply --judge openai:MODEL --baseline judge.json --new
         refladder watch general/reply --judge openai:MODEL --baseline judge.json
     """
-    from refladder.jobs.watch import rehearse, spec_of, watch
+    from refladder.comparison.watch import rehearse, spec_of, watch
 
     session = spending.Spending(replace(money, without_store=True))
     spec = spec_of(given)
@@ -136,9 +136,9 @@ def watch(
         DataError: the file is damaged, or of another set, mode, prompt, criterion or texts.
         BackendError: the judge failed; its judgments so far are stored beside the file.
     """
+    from refladder.comparison.watch import spec_of
+    from refladder.comparison.watch import watch as compare
     from refladder.display.results import ShownDict
-    from refladder.jobs.watch import spec_of
-    from refladder.jobs.watch import watch as compare
     from refladder.session import Session
 
     with Call(watch, locals(), table="") as call:

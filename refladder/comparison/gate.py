@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from refladder.comparison.results import Gate, Pair, WorstCase
 from refladder.display.rendering import number
 from refladder.errors import plural
-from refladder.jobs.comparison_results import Gate, Pair, WorstCase
 from refladder.loaders.scored_tables import run_of
 from refladder.records import without_none
 from refladder.statistics.bootstrap import MeanDifference, mean_difference

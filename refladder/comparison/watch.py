@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.comparison.baseline import Baseline, TextRating, Watched, WatchReading
+from refladder.comparison.changed_judge import LEAST, Reading, change_of
+from refladder.comparison.watch_results import WatchReport
 from refladder.errors import (
     AnswersAwaitedError,
     BackendError,
@@ -19,17 +22,14 @@ from refladder.errors import (
     option,
     plural,
 )
-from refladder.files.baseline import Baseline, TextRating, Watched, WatchReading
 from refladder.files.jsonl import read_record, throw_away, write_json, write_record
 from refladder.files.ladder_sets import LadderSet, choose_dimensions
 from refladder.files.locks import locked
 from refladder.files.tables import read_rows
 from refladder.jobs.score import open_set, with_anchors
-from refladder.jobs.watch_results import WatchReport
 from refladder.loaders.input_rows import Item, Mapped, items
 from refladder.prompts import load_template
 from refladder.records import Dimension, digest_of, names_of
-from refladder.scoring.changed_judge import LEAST, Reading, change_of
 from refladder.scoring.columns import criterion_digest
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from refladder.statistics.column_maps import (
+from refladder.comparison.column_maps import (
     best_of,
     equipercentile,
     half_width,

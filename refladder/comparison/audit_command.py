@@ -71,8 +71,7 @@ def command(
         refladder audit my-ladders --judge hf:ORG/MODEL
         refladder audit demo/story --contexts 5 --dry-run
     """
-    from refladder.jobs.audit import rehearse, run, spec_of
-    from refladder.report.certificate_tables import audit_tables
+    from refladder.comparison.audit import rehearse, run, spec_of
 
     session = spending.Spending(money)
     spec = spec_of({**given, "ladders": _named_set(ladder_set, given["ladders"])})
@@ -83,7 +82,7 @@ def command(
         for row in found.rows():
             console.say_json(row)
     else:
-        console.say_tables(audit_tables(found.figures))
+        console.say_tables(found.tables())
         console.say(f"judge: {found.judge}")
         console.say(f"ladders: {found.ladders}")
         console.tell_spent(session.spent())
@@ -150,9 +149,8 @@ def audit(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
+    from refladder.comparison.audit import ALL, run, spec_of
     from refladder.display.results import ShownList
-    from refladder.jobs.audit import ALL, run, spec_of
-    from refladder.report.certificate_tables import audit_tables
 
     with Call(audit, locals(), table="") as call:
         session = call.session()
@@ -161,4 +159,4 @@ def audit(
             if (figure.dimension, figure.measure) == (ALL, "unparsed") and figure.value:
                 count = round(figure.value * figure.of)
                 LOG.warning("%d of %d judgments are unparsed", count, figure.of)
-        return ShownList(found.rows(), audit_tables(found.figures))
+        return ShownList(found.rows(), found.tables())

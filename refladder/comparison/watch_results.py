@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from refladder.comparison.changed_judge import LEAST, ORDER, SAME, SCALE, UNKNOWN, Change
 from refladder.display.rendering import DASH, PlainTable, number, table_of
 from refladder.display.results import Shown
 from refladder.errors import plural
-from refladder.scoring.changed_judge import LEAST, ORDER, SAME, SCALE, UNKNOWN, Change
 
 _LEGEND = (
     ("shift", "mean change of the ratings of rungs, with its 95 % interval over anchors"),

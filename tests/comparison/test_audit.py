@@ -7,8 +7,8 @@ import math
 import pytest
 from ladder_judges import Comparing, set_of
 
+from refladder.comparison.audit import NEUTRAL, REQUEST, audit, sample
 from refladder.files.ladder_sets import load_ladders
-from refladder.jobs.audit import NEUTRAL, REQUEST, audit, sample
 from refladder.jobs.certify import open_asker
 
 LADDERS = [[0, 1, 2]] * 6

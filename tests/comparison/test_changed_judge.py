@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from refladder.scoring.changed_judge import Reading, change_of
+from refladder.comparison.changed_judge import Reading, change_of
 
 NONE = np.empty(0)
 # Twelve ladders whose rungs do not meet: each level of an anchor is .01 above that of the one before.

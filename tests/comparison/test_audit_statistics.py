@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from refladder.statistics.audit_statistics import longer_wins, mean_over_contexts
+from refladder.comparison.audit_statistics import longer_wins, mean_over_contexts
 
 
 def test_the_interval_is_that_of_scipy():

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 import numpy as np
 
 from refladder.arrays import known, known_mean
+from refladder.comparison.decisions import changed_share
 from refladder.statistics.correlation import correlate
-from refladder.statistics.decisions import changed_share
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

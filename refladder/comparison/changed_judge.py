@@ -14,9 +14,9 @@ import numpy as np
 from scipy.special import stdtrit
 
 from refladder.arrays import known
+from refladder.comparison.decisions import deciding_cutoffs
 from refladder.scoring.modes.ratings import ENDS
 from refladder.scoring.rung_scale import rungs_beaten
-from refladder.statistics.decisions import deciding_cutoffs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

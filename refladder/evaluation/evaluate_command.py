@@ -202,7 +202,7 @@ def _protocol(given: Given, printed: str) -> Protocol:
 
 def _print(evaluations: Evaluations, shown: Options) -> None:
     """Print the tables and notes, and draw figures and page."""
-    from refladder.contest.evaluation_page import draw_evaluations
+    from refladder.evaluation.page import draw_evaluations
 
     # The report card is printed for methods that were named: `ladder` alone, the default, has the summary of its run.
     _print_tables(evaluations, shown, with_cards=shown.methods is not None)
