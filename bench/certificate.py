@@ -26,7 +26,7 @@ import numpy as np
 from refladder.backends import Backend, connect
 from refladder.comparison.audit_statistics import mean_over_contexts
 from refladder.files.ladder_sets import ladder_set
-from refladder.jobs.repair import Repair
+from refladder.ladders.repair import Repair
 from refladder.loaders import load_benchmark
 from refladder.methods.ladder import score_benchmark
 from refladder.records import LabelReading, Sampling

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from refladder.calibration.calibrate_command import plan_labels as plan_labels
     from refladder.calibration.filter_command import filter as filter  # noqa: A004  the name of the command
     from refladder.calibration.pairs_command import pairs as pairs
-    from refladder.commands.build import build as build
-    from refladder.commands.certify import certify as certify
-    from refladder.commands.publish import publish as publish
     from refladder.commands.rescore import rescore as rescore
     from refladder.commands.score import score as score
     from refladder.commands.show import show as show
@@ -33,6 +30,9 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
     from refladder.jobs.text_scorer import Scorer as Scorer
+    from refladder.ladders.build_command import build as build
+    from refladder.ladders.certify_command import certify as certify
+    from refladder.ladders.publish_command import publish as publish
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.methods.contract import MethodSettings as MethodSettings
     from refladder.records import Context as Context
@@ -53,9 +53,9 @@ _PUBLIC = {
     "Sampling": "refladder.records",
     "Scorer": "refladder.jobs.text_scorer",
     "audit": "refladder.comparison.audit_command",
-    "build": "refladder.commands.build",
+    "build": "refladder.ladders.build_command",
     "calibrate": "refladder.calibration.calibrate_command",
-    "certify": "refladder.commands.certify",
+    "certify": "refladder.ladders.certify_command",
     "compare": "refladder.comparison.compare_command",
     "compete": "refladder.contest.compete_command",
     "connect": "refladder.backends",
@@ -71,7 +71,7 @@ _PUBLIC = {
     "load_ladders": "refladder.files.ladder_sets",
     "pairs": "refladder.calibration.pairs_command",
     "plan_labels": "refladder.calibration.calibrate_command",
-    "publish": "refladder.commands.publish",
+    "publish": "refladder.ladders.publish_command",
     "rescore": "refladder.commands.rescore",
     "score": "refladder.commands.score",
     "show": "refladder.commands.show",

@@ -157,7 +157,7 @@ class BuildSpec:
 
     `writer` and `judge` are names of backends or open ones; the options are for names.
     `human` are rungs written by people: (context id, dimension) to level to text. With `shared`, the contexts are
-    anchors, see `draw_anchors` of jobs/build.py, and one with a failed rung is left out. With `certify`, the judge
+    anchors, see `draw_anchors` of ladders/build.py, and one with a failed rung is left out. With `certify`, the judge
     certifies the ladders before they are written. `adds` is the set in the folder, from `open_to_add`, that gets
     ladders for those of the contexts that have none there. `config` is written to run.json.
     """

@@ -27,6 +27,7 @@ LEVELS = [
     {"jobs"},
     {"report"},
     {"cli"},
+    {"ladders"},
     {"calibration", "comparison", "evaluation"},
     {"students"},
     {"many_files"},

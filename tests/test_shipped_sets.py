@@ -18,7 +18,7 @@ from doubles import Double
 from scipy.stats import spearmanr
 
 from refladder.files.ladder_sets import find_folder, load_ladders, published_names
-from refladder.jobs.certify import certify, open_asker
+from refladder.ladders.certify import certify, open_asker
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.methods.ladder import ladders_for
 from refladder.scoring.judgment_file import read_judgments

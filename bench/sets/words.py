@@ -8,7 +8,7 @@ import sys
 import numpy as np
 
 from refladder.files.ladder_sets import find_folder, load_ladders
-from refladder.jobs.certify import lengths_of
+from refladder.ladders.certify import lengths_of
 from refladder.statistics.surface import length_deviation, surface_accuracy, surface_counts
 
 TABLE = re.compile(r"^\| (?:level|criterion) \|.*?\n\n", re.MULTILINE | re.DOTALL)

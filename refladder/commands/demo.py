@@ -74,7 +74,7 @@ def _run(name: str, folder: Path, session: Session) -> None:
     from refladder.calibration import filter as filtering
     from refladder.evaluation import evaluate
     from refladder.evaluation.agreement_tables import agreement_tables
-    from refladder.jobs import build
+    from refladder.ladders import build
     from refladder.loaders import load_benchmark
     from refladder.methods.contract import MethodSettings
     from refladder.scoring.columns import column_names

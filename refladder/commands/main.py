@@ -50,6 +50,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("audit", "compare", "jury", "link", "watch"), "comparison"),
     **dict.fromkeys(("compete", "review"), "contest"),
     **dict.fromkeys(("evaluate", "export"), "evaluation"),
+    **dict.fromkeys(("build", "certify", "publish"), "ladders"),
     "distil": "students",
 }
 

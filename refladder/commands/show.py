@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from refladder.cli import console
 from refladder.cli.calling import Call, record_or_path, source_of
 from refladder.cli.options import subcommand
-from refladder.commands.certify import print_certificate
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import LadderSet, as_ladder_set, load_ladders
+from refladder.ladders.certify_command import print_certificate
 from refladder.options import like
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def command(
         refladder show demo/story story-01 --dimension coherence --scores scored.jsonl
     """
     from refladder.jobs.show import check_of_scores, ladder_json, ladders_of
-    from refladder.report.certificate_tables import ladder_line
+    from refladder.ladders.certificate_tables import ladder_line
     from refladder.report.ladder_tables import ladder_view
 
     out = console.console()

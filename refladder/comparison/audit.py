@@ -18,7 +18,7 @@ from refladder.comparison.audit_statistics import Figure, longer_wins, mean_over
 from refladder.display.rendering import PlainTable, with_interval
 from refladder.errors import UsageError, option, plural
 from refladder.files.ladder_sets import as_ladder_set
-from refladder.jobs.certify import (
+from refladder.ladders.certify import (
     RungsSpec,
     asking_of,
     lengths_of,

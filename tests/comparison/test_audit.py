@@ -9,7 +9,7 @@ from ladder_judges import Comparing, set_of
 
 from refladder.comparison.audit import NEUTRAL, REQUEST, audit, sample
 from refladder.files.ladder_sets import load_ladders
-from refladder.jobs.certify import open_asker
+from refladder.ladders.certify import open_asker
 
 LADDERS = [[0, 1, 2]] * 6
 SENTENCES = {

@@ -148,7 +148,7 @@ def test_an_interrupted_addition_goes_on(built, adding, command, monkeypatch):
     command(adding.replace(str(built), str(whole)))
     before = contents(built)
     with monkeypatch.context() as patch:
-        patch.setattr("refladder.jobs.build.append_ladders", stop)
+        patch.setattr("refladder.ladders.build.append_ladders", stop)
         assert command(adding).code == 130
     journal = next(built.glob("add-*.journal.jsonl"))
     assert len(lines(built, journal.name)) == 4  # the header and three texts

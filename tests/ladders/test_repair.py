@@ -13,8 +13,8 @@ from simulated import quality_of, text_of
 from refladder.errors import UsageError
 from refladder.events import Silent
 from refladder.files.ladder_sets import CERTIFICATE, load_ladders
-from refladder.jobs import build
-from refladder.jobs.repair import _levels_to_drop
+from refladder.ladders import build
+from refladder.ladders.repair import _levels_to_drop
 from refladder.records import Completion, Context, Dimension
 from refladder.session import Session
 from refladder.settings import BuildSpec

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from refladder.errors import UsageError, plural
 from refladder.files.certificate import Built, sealed
 from refladder.files.ladder_sets import ladder_set, of_whole_anchors
-from refladder.jobs.certify import JUDGMENTS, certify, open_asker
+from refladder.ladders.certify import JUDGMENTS, certify, open_asker
 from refladder.records import LadderFailure, digest_of
 from refladder.settings import Asking
 from refladder.statistics.certificate import DROP, REWRITE, UNTESTED

@@ -15,9 +15,9 @@ from refladder.errors import DataError, UsageError, option, plural
 from refladder.files import hub
 from refladder.files.jsonl import atomic
 from refladder.files.release import MANIFEST, manifest_bytes
-from refladder.jobs.dataset_card import merged_card
-from refladder.jobs.diff import compare_sets
-from refladder.jobs.release import stage
+from refladder.ladders.dataset_card import merged_card
+from refladder.ladders.diff import compare_sets
+from refladder.ladders.release import stage
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from refladder.events import Events
     from refladder.files.release import Manifest
-    from refladder.jobs.release import Release
+    from refladder.ladders.release import Release
     from refladder.settings import Publishing
 
 # The name of the config that has the certificate of the set.

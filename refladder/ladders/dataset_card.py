@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from refladder.files.hub import Head
     from refladder.files.release import Check, Manifest
-    from refladder.jobs.release import Release
+    from refladder.ladders.release import Release
     from refladder.records import Recipe
 
 T = TypeVar("T")

@@ -59,7 +59,7 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
         refladder certify demo/story --dry-run
     """
     from refladder.files.certificate import json_of
-    from refladder.jobs.certify import rehearse, run, spec_of
+    from refladder.ladders.certify import rehearse, run, spec_of
     from refladder.statistics.certificate import REFUSE, UNTESTED
 
     session = spending.Spending(money)
@@ -84,7 +84,7 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
 
 def print_certificate(certificate: Certificate) -> None:
     """Print a certificate as lines and tables."""
-    from refladder.report.certificate_tables import shown_certificate
+    from refladder.ladders.certificate_tables import shown_certificate
 
     shown = shown_certificate(certificate)
     for line in shown.lines():
@@ -128,8 +128,8 @@ def certify(
         DataError: the set or the judgments cannot be read or written.
         BackendError: the judge failed; its judgments so far are stored, if they have a file.
     """
-    from refladder.jobs.certify import run, spec_of
-    from refladder.report.certificate_tables import shown_certificate
+    from refladder.ladders.certificate_tables import shown_certificate
+    from refladder.ladders.certify import run, spec_of
 
     with Call(certify, locals(), table="") as call:
         certificate = run(spec_of(call.given), call.session(), Log())

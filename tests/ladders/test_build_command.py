@@ -11,7 +11,7 @@ from json_lines import read_lines, write_lines
 import refladder
 from refladder import Dimension
 from refladder.display import log
-from refladder.jobs.build import STOCK
+from refladder.ladders.build import STOCK
 
 TASK = """task = "open"
 [[dimensions]]

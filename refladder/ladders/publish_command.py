@@ -15,7 +15,7 @@ from refladder.settings import Publishing, chosen
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from refladder.jobs.publish import Publication
+    from refladder.ladders.publish import Publication
 
 
 @subcommand(
@@ -49,7 +49,7 @@ def command(*, asked: Publishing, as_json: bool) -> None:
         refladder publish my-ladders ORG/NAME --license cc-by-4.0 --dry-run
         refladder publish my-ladders ORG/NAME --license cc-by-4.0 --tag v1
     """
-    from refladder.jobs.publish import run
+    from refladder.ladders.publish import run
 
     done = run(asked, console.Console())
     console.say_lines(done.notices)
@@ -122,7 +122,7 @@ def publish(
         UsageError: an argument is wrong, or the set is not for publishing.
         DataError: a file is wrong; or the Hub refuses or cannot be reached, and then nothing was changed.
     """
-    from refladder.jobs.publish import run
+    from refladder.ladders.publish import run
 
     with Call(publish, locals(), table="") as call:
         done = run(chosen(Publishing, call.given), Log())

@@ -19,10 +19,11 @@ from refladder.files.ladder_sets import (
 )
 from refladder.files.locks import locked_folder
 from refladder.files.tables import read_rows
-from refladder.jobs.certify import JUDGMENTS, open_asker, set_questions
-from refladder.jobs.repair import Repair
+from refladder.ladders.certify import JUDGMENTS, open_asker, set_questions
+from refladder.ladders.repair import Repair
 from refladder.loaders.data import Data
 from refladder.loaders.fields import row_id
+from refladder.loaders.letters import letters_of
 from refladder.parsing import parse_json
 from refladder.prompts import check_folder, load_template
 from refladder.records import DOCUMENT, Sampling, Shared, digest_of, ids_of
@@ -30,7 +31,6 @@ from refladder.session import copied
 from refladder.settings import Asking, BuildSpec, chosen
 from refladder.statistics.certificate import REFUSE
 from refladder.synth import build_ladders, name_subjects
-from refladder.synth.checks import letters_of
 from refladder.synth.journal import JOURNAL, SUBJECTS
 
 if TYPE_CHECKING:

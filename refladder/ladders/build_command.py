@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
-    from refladder.jobs.build import BuildReport
+    from refladder.ladders.build import BuildReport
     from refladder.records import Dimension
     from refladder.settings import BuildSpec, Given
 
@@ -79,7 +79,7 @@ def command(
         refladder build summeval --writer openai:MODEL --prices prices.toml --budget 5 --out ladders
         refladder build --add new-questions.csv --out my-ladders
     """
-    from refladder.jobs.build import new_contexts, rehearse, run, spec_of
+    from refladder.ladders.build import new_contexts, rehearse, run, spec_of
 
     table = None if given["add"] is not None or data.benchmark is None else data.data()
     session = spending.Spending(money)
@@ -100,7 +100,7 @@ def command(
 
 def _print(report: BuildReport, spec: BuildSpec) -> None:
     """Print what was written, the certificate, and the first failed rungs."""
-    from refladder.report.certificate_tables import certificate_lines
+    from refladder.ladders.certificate_tables import certificate_lines
 
     for line in report.lines(spec):
         console.notify(line, warns=bool(report.failures or report.uncertified))
@@ -174,7 +174,7 @@ def build(
         DataError: the data are wrong, with path:line or the number of the row; or the folder cannot be written.
         BackendError: the writer failed; the texts so far are stored, if `out` is given.
     """
-    from refladder.jobs.build import run, spec_of
+    from refladder.ladders.build import run, spec_of
 
     with Call(build, locals(), table="", without=("data",)) as call:
         named = given_arguments(command, {"data": data, **call.given})

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from refladder.files.ladder_sets import write_ladder_set
-from refladder.jobs.diff import compare_sets
+from refladder.ladders.diff import compare_sets
 from refladder.records import Context, Dimension, Ladder, Recipe, Rung, Sampling
 
 RECIPE = Recipe(backend="scripted:a", prompts=("story/best@0",), sampling=Sampling(), version="0")

@@ -22,10 +22,10 @@ from refladder.files.ladder_sets import (
     rated_names,
     write_ladder_set,
 )
-from refladder.jobs.certify import JUDGMENTS, certify, open_asker
+from refladder.ladders.certificate_tables import certificate_tables
+from refladder.ladders.certify import JUDGMENTS, certify, open_asker
 from refladder.loaders.linker import Linker
 from refladder.records import Link, Rung
-from refladder.report.certificate_tables import certificate_tables
 from refladder.settings import Asking
 from refladder.signatures import scale_of
 
