@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "refladder"
 # Modules of the command line and of what is printed begin with these.
-_FRONT = ("commands/", "cli/", "report/", "display/")
+_FRONT = ("commands/", "cli/", "display/")
 TASK = """\
 task = "story"
 [[dimensions]]

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from refladder.calibration.calibrate_command import plan_labels as plan_labels
     from refladder.calibration.filter_command import filter as filter  # noqa: A004  the name of the command
     from refladder.calibration.pairs_command import pairs as pairs
-    from refladder.commands.rescore import rescore as rescore
     from refladder.commands.score import score as score
-    from refladder.commands.show import show as show
     from refladder.comparison.audit_command import audit as audit
     from refladder.comparison.compare_command import compare as compare
     from refladder.comparison.jury_command import jury as jury
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
+    from refladder.jobs.rescore_command import rescore as rescore
+    from refladder.jobs.show_command import show as show
     from refladder.jobs.text_scorer import Scorer as Scorer
     from refladder.ladders.build_command import build as build
     from refladder.ladders.certify_command import certify as certify
@@ -72,9 +72,9 @@ _PUBLIC = {
     "pairs": "refladder.calibration.pairs_command",
     "plan_labels": "refladder.calibration.calibrate_command",
     "publish": "refladder.ladders.publish_command",
-    "rescore": "refladder.commands.rescore",
+    "rescore": "refladder.jobs.rescore_command",
     "score": "refladder.commands.score",
-    "show": "refladder.commands.show",
+    "show": "refladder.jobs.show_command",
     "watch": "refladder.comparison.watch_command",
     "write_ladder_set": "refladder.files.ladder_sets",
 }

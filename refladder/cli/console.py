@@ -18,7 +18,7 @@ from refladder.display import progress as reporting
 from refladder.display.rendering import printable, printable_json
 from refladder.errors import ExitCode, redacted
 from refladder.files.outputs import RunConfig
-from refladder.report.summary import (
+from refladder.scoring.summary import (
     essential_lines,
     spent_lines,
     summary,

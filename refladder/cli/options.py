@@ -104,7 +104,7 @@ def _complete(
     kind: str, _context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[str]:
     """Return the names of one kind that begin with what was typed, for the completion of a shell."""
-    from refladder.jobs.inventory import inventory
+    from refladder.cli.inventory import inventory
 
     return [entry["name"] for entry in inventory(kind) if entry["name"].startswith(incomplete)]
 

@@ -13,7 +13,7 @@ from refladder.backends.prices import Budget, price_of, read_prices
 from refladder.cli import console
 from refladder.display.progress import duration_words
 from refladder.errors import UsageError, agreeing, plural
-from refladder.report.summary import cost_words, money_words
+from refladder.scoring.summary import cost_words, money_words
 from refladder.session import Session
 
 if TYPE_CHECKING:

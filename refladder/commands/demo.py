@@ -142,7 +142,7 @@ def _score(
 
 def _picture(out: Path) -> None:
     """Print a shipped ladder with a new text on it."""
-    from refladder.commands.show import command as show
+    from refladder.jobs.show_command import command as show
 
     new, scored = out / "new.jsonl", out / "new-scored.jsonl"
     _write(new, [{"output_id": "new", "context_id": CONTEXT, "output": NEW}])

@@ -30,7 +30,7 @@ def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from refladder.jobs.inventory import inventory
+    from refladder.cli.inventory import inventory
 
     if kind is not None and kind not in KINDS:
         raise UnknownNameError("kind of thing", kind, KINDS, _MEANT.get(kind.removesuffix("s")))

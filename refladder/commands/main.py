@@ -36,31 +36,47 @@ if TYPE_CHECKING:
 
     from refladder.options import Option
 
+# The commands under each heading of the help, with the folder of each.
 HEADINGS = {
-    "Score and filter": ("score", "filter", "jury", "pairs", "rescore", "show"),
-    "Build and share ladders": ("build", "publish"),
-    "Trust": ("calibrate", "certify", "audit", "link", "watch"),
-    "Compare and measure": ("compare", "evaluate", "compete", "review"),
-    "Tools": ("demo", "list", "distil", "export", "store"),
+    "Score and filter": {
+        "score": "commands",
+        "filter": "calibration",
+        "jury": "comparison",
+        "pairs": "calibration",
+        "rescore": "jobs",
+        "show": "jobs",
+    },
+    "Build and share ladders": {"build": "ladders", "publish": "ladders"},
+    "Trust": {
+        "calibrate": "calibration",
+        "certify": "ladders",
+        "audit": "comparison",
+        "link": "comparison",
+        "watch": "comparison",
+    },
+    "Compare and measure": {
+        "compare": "comparison",
+        "evaluate": "evaluation",
+        "compete": "contest",
+        "review": "contest",
+    },
+    "Tools": {
+        "demo": "commands",
+        "list": "commands",
+        "distil": "students",
+        "export": "evaluation",
+        "store": "commands",
+    },
 }
-COMMANDS = tuple(sorted(itertools.chain(*HEADINGS.values())))
-# Folders of commands that live with their feature, as `NAME_command`; the others are here.
-_ELSEWHERE = {
-    **dict.fromkeys(("calibrate", "filter", "pairs"), "calibration"),
-    **dict.fromkeys(("audit", "compare", "jury", "link", "watch"), "comparison"),
-    **dict.fromkeys(("compete", "review"), "contest"),
-    **dict.fromkeys(("evaluate", "export"), "evaluation"),
-    **dict.fromkeys(("build", "certify", "publish"), "ladders"),
-    "distil": "students",
-}
+_FOLDERS = dict(itertools.chain.from_iterable(each.items() for each in HEADINGS.values()))
+COMMANDS = tuple(sorted(_FOLDERS))
 
 
 def command_of(name: str) -> click.Command:
     """Import a command."""
-    folder = _ELSEWHERE.get(name)
-    path = f"commands.{name}" if folder is None else f"{folder}.{name}_command"
-    module = import_module(f"refladder.{path}")
-    return cast("click.Command", module.command)
+    folder = _FOLDERS[name]
+    module = name if folder == "commands" else f"{name}_command"
+    return cast("click.Command", import_module(f"refladder.{folder}.{module}").command)
 
 
 class _OutputFailedError(Exception):

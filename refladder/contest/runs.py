@@ -32,11 +32,11 @@ from refladder.loaders.scored_tables import (
 )
 from refladder.parsing import parse_json
 from refladder.records import LOSS, RUNG, TIE, WIN
-from refladder.report.summary import beyond_lines, cost_words
 from refladder.scoring.columns import LOW_MASS, anchor_spread_column, column_names
 from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import level_of
+from refladder.scoring.summary import beyond_lines, cost_words
 from refladder.signatures import GRADE
 
 if TYPE_CHECKING:

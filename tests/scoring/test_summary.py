@@ -8,7 +8,8 @@ import pytest
 
 from refladder.backends.metered import SpentCosts
 from refladder.errors import plural
-from refladder.report.summary import (
+from refladder.scoring.score_report import ScoreReport
+from refladder.scoring.summary import (
     beyond_lines,
     cost_words,
     low_mass_lines,
@@ -16,7 +17,6 @@ from refladder.report.summary import (
     summary,
     summary_lines,
 )
-from refladder.scoring.score_report import ScoreReport
 
 
 def test_a_run_without_faults_is_one_line():

@@ -15,7 +15,7 @@ from refladder.errors import ExitCode, UsageError, plural
 from refladder.files.jsonl import is_device
 from refladder.files.streams import is_url
 from refladder.files.tables import STANDARD, form_by_name
-from refladder.report.summary import summary
+from refladder.scoring.summary import summary
 
 if TYPE_CHECKING:
     from refladder.cli.console import Console

@@ -45,9 +45,9 @@ def command(
         refladder show demo/story
         refladder show demo/story story-01 --dimension coherence --scores scored.jsonl
     """
+    from refladder.jobs.ladder_tables import ladder_view
     from refladder.jobs.show import check_of_scores, ladder_json, ladders_of
     from refladder.ladders.certificate_tables import ladder_line
-    from refladder.report.ladder_tables import ladder_view
 
     out = console.console()
     opened = load_ladders(ladders)

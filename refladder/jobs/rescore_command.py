@@ -98,7 +98,7 @@ def rescore(
     """
     from refladder.files.tables import Collected
     from refladder.jobs.rescore import rescore as rescored
-    from refladder.report.summary import essential_lines
+    from refladder.scoring.summary import essential_lines
 
     with Call(rescore, locals(), table="") as call:
         path = None if out is None else Path(out)

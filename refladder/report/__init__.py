@@ -1,1 +1,0 @@
-"""What the commands print of sets, certificates and scores."""
