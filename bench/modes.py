@@ -63,9 +63,9 @@ HEAD = """# What the ways to ask a judge cost
 
 Made by `python bench/modes.py`. 60 texts: the 20 replies and the first 40 explanations in `docs/examples`, on the
 set `{ladders}`, of whose {anchors} anchors with ladders of 5 rungs {scoring} score. The judge is a stand-in that answers in the
-form asked for. Tokens are those of SmolLM2's tokenizer, without a chat template. "prompt" and "answer" are tokens of a row, prompts
-counted whole; a server or a local model reads a beginning that prompts share once. "once" counts the requests of a run that
-are not about a row: the judge check, and ratings of the rungs, of which the check takes some.
+form asked for. Tokens are those of SmolLM2's tokenizer, without a chat template. "prompt" and "answer" are tokens of a row,
+prompts counted whole; a server or a local model reads a beginning that prompts share once. "once" counts the requests of a
+run that are not about a row: the judge check, and ratings of the rungs, of which the check takes some.
 
 """
 

@@ -37,7 +37,7 @@ READERS = {
     "general/reply-de": "2 writers, 6 readers for the certificate, 6 for replies in two languages",
     "general/summary": f"4 writers, 12 readers for the certificate, 12 for placed texts; {ANEW}",
     "general/grounded": f"3 writers, 9 readers for the certificate, 9 for placed texts; {ANEW}",
-    "general/story": f"4 writers, 12 readers for the certificate; {ANEW}",
+    "general/story": f"4 writers, 12 readers for the certificate, 12 for placed texts; {ANEW}",
     "general/document": f"4 writers, 12 readers for the certificate, 12 for placed texts; {ANEW}",
 }
 LEVELS = """Level 5 is what a careful person or a good current model writes at its best, and level 4 is what they write on most
@@ -52,6 +52,12 @@ other anchors, and orders neighbouring rungs."""
 LENGTH = """A rule of length alone (characters) distinguishes the best rung from the worst on: {}. Where it is right on nearly
 all, the judge check does not show that a judge reads more than length."""
 NOT_PLACED = "not placed yet"
+KINDS = {"plain": "ordinary", "careless": "careless"}
+# Least and greatest median grade of texts of a kind, and the greatest share beyond the ladder, set before any was placed.
+GOALS = {"plain": (3.5, 4.6), "careless": (1.8, 3.2)}
+MOST_BEYOND = 0.15
+MISSED = """Goals that were set before are medians of 3.5 to 4.6 and of 1.8 to 3.2, and at most 15 % of the texts beyond the
+ladder. These miss them: {}."""
 # A table of a card: it ends at the first empty line.
 TABLE = re.compile(r"^\| (?:level|criterion) \|.*?\n\n", re.MULTILINE | re.DOTALL)
 # Percentages of a text, by its id: for each scoring anchor those against levels 1 to 5.
@@ -98,19 +104,45 @@ def placed_on(opened: LadderSet, dimension: Dimension) -> Placed:
     return placed
 
 
+def grades_of(placed: Placed, kind: str) -> list[float]:
+    """Return the grades of the texts of a kind: 1 plus 4 times the share of the rungs that are beaten."""
+    return [
+        1 + 4 * float(np.mean(each)) / 100 for name, each in placed.items() if f"/{kind}" in name
+    ]
+
+
 def grades(placed: Placed, kind: str) -> str:
     """Return the median grade of the texts of a kind, with the lowest and the highest."""
-    # A grade is 1 plus 4 times the share of the rungs that are beaten.
-    found = [1 + 4 * np.mean(each) / 100 for name, each in placed.items() if f"/{kind}" in name]
+    found = grades_of(placed, kind)
     return f"{np.median(found):.2f} ({min(found):.2f} to {max(found):.2f})" if found else NOT_PLACED
 
 
-def beyond(placed: Placed) -> str:
+def ends(placed: Placed) -> tuple[int, int]:
     """Return how many texts beat the top rung, and how many the lowest rung beats."""
-    if not placed:
-        return NOT_PLACED
     means = np.array([np.mean(each, axis=0) for each in placed.values()])
-    return f"{np.sum(means[:, -1] > 50)} and {np.sum(means[:, 0] < 50)} of {len(means)}"
+    return int(np.sum(means[:, -1] > 50)), int(np.sum(means[:, 0] < 50))
+
+
+def beyond(placed: Placed) -> str:
+    """Return how many texts beat the top rung, and how many the lowest rung beats, in words."""
+    return "{} and {} of {}".format(*ends(placed), len(placed)) if placed else NOT_PLACED
+
+
+def missed(placed: dict[str, Placed]) -> str:
+    """Return the goals of placed texts that criteria miss."""
+    parts = []
+    for name, each in placed.items():
+        wrong = []
+        for kind, (low, high) in GOALS.items() if each else ():
+            median = np.median(grades_of(each, kind))
+            if not low <= median <= high:
+                wrong.append(f"median of {KINDS[kind]} texts {median:.2f}")
+        share = sum(ends(each)) / len(each) if each else 0
+        if share > MOST_BEYOND:
+            wrong.append(f"{100 * share:.0f} % beyond the ladder")
+        if wrong:
+            parts.append(f"{name} ({', '.join(wrong)})")
+    return "; ".join(parts) or "none"
 
 
 def ladders_on(opened: LadderSet, dimension: Dimension) -> list[Ladder]:
@@ -186,11 +218,13 @@ def table_of(name: str) -> str:
         f"Digest of the ladders, which scores name in their signature: `{opened.digest}`. Version {about['version']}, "
         f"licence {about['licence']}, language {about['language']}. Readers: {READERS[name]}."
     )
-    prose = (
+    prose = [
         f"{LEVELS} {span} {GRADES if any(placed.values()) else NOBODY} {figures}",
         LENGTH.format(length_rule(opened)),
         who,
-    )
+    ]
+    if any(placed.values()):
+        prose.insert(1, MISSED.format(missed(placed)))
     return "\n\n".join(("\n".join(lines), *map(wrapped, prose)))
 
 
