@@ -64,10 +64,10 @@ FIVE_LINES = "1: 5\n2: 10\n3: 20\n4: 45\n5: 20"
 HEAD = """# What the ways to ask a judge cost
 
 Made by `python bench/modes.py`. 60 texts: the 20 replies and the first 40 explanations in `docs/examples`, on the
-set `{ladders}`, which has {anchors} anchors with ladders of 5 rungs. The judge is a stand-in that answers in the form asked
-for. Tokens are those of SmolLM2's tokenizer, without a chat template. "prompt" and "answer" are tokens of a row, prompts
-counted whole; a server or a local model reads a beginning that prompts share once. "once" counts the requests of a run that
-are not about a row: the judge check, and ratings of the rungs, of which the check takes some.
+set `{ladders}`, of whose {anchors} anchors with ladders of 5 rungs {scoring} score. The judge is a stand-in that answers in the
+form asked for. Tokens are those of SmolLM2's tokenizer, without a chat template. "prompt" and "answer" are tokens of a row,
+prompts counted whole; a server or a local model reads a beginning that prompts share once. "once" counts the requests of a
+run that are not about a row: the judge check, and ratings of the rungs, of which the check takes some.
 
 """
 
@@ -223,7 +223,9 @@ def main() -> None:
     tokenizer = tokenizer_of_smollm2()
     ladders = refladder.load_ladders(SET)
     names = [dimension.name for dimension in ladders.dimensions]
-    text = HEAD.format(ladders=SET, anchors=len(ladders.anchors))
+    text = HEAD.format(
+        ladders=SET, anchors=len(ladders.anchors), scoring=len(ladders.scoring_anchors)
+    )
     for dimensions in (names[:1], names):
         heading = "One criterion" if len(dimensions) == 1 else f"{len(dimensions)} criteria"
         text += f"## {heading}\n\n| `--answers` | requests | prompt | answer | once |\n"

@@ -10,28 +10,27 @@ import json
 import re
 import runpy
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-from doubles import Double
 from scipy.stats import spearmanr
 
+import refladder
+from refladder.files.certificate import CERTIFICATE
 from refladder.files.ladder_sets import find_folder, load_ladders, published_names
-from refladder.ladders.certify import certify, open_asker
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.methods.ladder import ladders_for
-from refladder.scoring.judgment_file import read_judgments
-from refladder.settings import Asking
 
 # Name to digest of the files that scores depend on. A shipped set never changes: better texts are a set of a new name.
 # A new set has a line here, with the digest that the test prints.
 DIGESTS = {
-    "general/document": "65714808fa9a15d7",
+    "general/document": "f3c418d6d434ef1d",
     "general/grounded": "c50a36e63a51d309",
     "general/reply": "dfffbcb054345aed",
     "general/reply-de": "9f532d21041aeb26",
-    "general/story": "6aefdcff512b7f71",
+    "general/story": "4ad70ae868d2f0bd",
     "general/summary": "85a32caa696c1e79",
 }
 FILES = ("dimensions.jsonl", "contexts.jsonl", "ladders.jsonl", "set.json")
@@ -203,18 +202,11 @@ def test_length_and_surface_tell_little_of_the_levels(name):
 
 @pytest.mark.parametrize("name", GENERAL)
 def test_the_judgments_beside_a_certificate_give_it_again(name, tmp_path):
-    shutil.copytree(find_folder(name), tmp_path / "set")
-    shipped = load_ladders(name).certificate
-    judgments = tmp_path / "set" / "certificate.judgments.jsonl"
-    judgments.write_bytes(gzip.decompress(Path(f"{judgments}.gz").read_bytes()))
-    run, _ = read_judgments(judgments)
-
-    class Recorded(Double):
-        fingerprint, answering = run.recipe.backend, run.recipe.sampling
-
-    opened = load_ladders(str(tmp_path / "set"), certified=False)
-    asking = Asking(judgments=judgments, answers="stated")
-    assert certify(opened, open_asker(opened, Recorded(), asking)) == shipped
+    shipped = find_folder(name)
+    for file in FILES:
+        shutil.copy(shipped / file, tmp_path)
+    refladder.certify(tmp_path, judgments_from=shipped / "certificate.judgments.jsonl.gz")
+    assert (tmp_path / CERTIFICATE).read_bytes() == (shipped / CERTIFICATE).read_bytes()
 
 
 @pytest.mark.parametrize("name", GENERAL)
@@ -321,31 +313,47 @@ def test_the_card_in_german_has_the_figures_of_its_readings(capsys):
     )
 
 
-@pytest.mark.parametrize(
-    ("name", "criteria"),
-    [
-        ("grounded", ("faithfulness", "attribution", "completeness")),
-        ("summary", ("relevance", "consistency", "coherence", "fluency")),
-        ("reply", ("helpfulness", "clarity", "politeness", "truthfulness")),
-    ],
-)
-def test_the_cards_say_where_the_placed_texts_are(name, criteria):
+@pytest.fixture(scope="module")
+def cards():
+    return runpy.run_path(str(Path(__file__).parents[1] / "bench" / "sets" / "cards.py"))
+
+
+@pytest.mark.parametrize("name", [*GENERAL, *OF_BENCHMARKS])
+def test_a_card_says_what_the_data_say(name, cards):
+    """Another file, or other readings, need `python bench/sets/cards.py`."""
+    assert cards["card_of"](name) == (find_folder(name) / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["grounded", "summary", "reply", "document", "story"])
+def test_the_cards_say_where_the_placed_texts_are(name):
     readings = Path(__file__).parents[1] / "bench" / "readings"
     card = (find_folder(f"general/{name}") / "README.md").read_text("utf-8")
-    for criterion in criteria:
-        wins = {}
-        judged = gzip.decompress((readings / f"placed-{name}-{criterion}.jsonl.gz").read_bytes())
-        for judgment in map(json.loads, judged.splitlines()[1:]):
-            if judgment["subject"].startswith("rung:"):
-                continue
+    wins = {}
+    for path in readings.glob(f"placed-{name}-*.jsonl.gz"):
+        for judgment in map(json.loads, gzip.decompress(path.read_bytes()).splitlines()[1:]):
             level = int(judgment["against"].removeprefix("rung:").partition("@")[0])
             [percent] = judgment["stated"]
-            wins.setdefault((judgment["subject"], level), []).append(percent)
-        means = {key: sum(each) / len(each) for key, each in wins.items()}
-        top = sum(mean > 50 for (_, level), mean in means.items() if level == 5)
-        bottom = sum(mean < 50 for (_, level), mean in means.items() if level == 1)
-        assert len(means) == 48 * 5
-        assert f"| {criterion} | {top} of 48 | {bottom} of 48 |" in card
+            texts = wins.setdefault((judgment["dimension"], level), {})
+            texts.setdefault(judgment["subject"], []).append(percent)
+    cells = []
+    for dimension in load_ladders(f"general/{name}").dimensions:
+        top, bottom = ([sum(each) / len(each) for each in wins[dimension.name, level].values()] for level in (5, 1))  # fmt: skip
+        assert len(top) == len(bottom) == 48
+        cells.append(f"{sum(mean > 50 for mean in top)} and {sum(mean < 50 for mean in bottom)} of 48")  # fmt: skip
+    assert f"| above level 5 and below level 1 | {' | '.join(cells)} |" in card
+
+
+def test_texts_are_not_placed_on_rungs_that_were_not_shown(cards):
+    opened = load_ladders("general/reply")
+    clarity = opened.dimensions[1]
+    assert len(cards["placed_on"](opened, clarity)) == 48
+    key = opened.anchors[0], clarity.name
+    rungs = (
+        replace(opened.ladders[key].rungs[0], text="Other words."),
+        *opened.ladders[key].rungs[1:],
+    )
+    other = opened.ladders | {key: replace(opened.ladders[key], rungs=rungs)}
+    assert cards["placed_on"](replace(opened, ladders=other), clarity) == {}
 
 
 @pytest.mark.parametrize(

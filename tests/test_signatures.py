@@ -165,6 +165,18 @@ def test_other_signatures_are_compared_as_they_are():
     assert not same_scale(student, student.replace("ngrams@1", "ngrams@2"))
 
 
+def test_a_renamed_set_is_the_same_run_and_another_set_of_that_name_is_said():
+    today, before = signature(), signature(ladders="general/reply-2@" + "a" * 12)
+    assert same_run(before, today)
+    assert not same_run(signature(ladders="mine/reply-2@" + "a" * 12), today)
+    here, there = differing_parts(signature(ladders="general/story@ca95c4e8f728"), today)
+    assert here == (
+        "ladders:general/story@ca95c4e8f728 (another set that was called general/story before: "
+        "bench/readings/three-anchors/story in the repository)"
+    )
+    assert there == "ladders:general/reply@" + "a" * 12
+
+
 def test_what_a_signature_says():
     assert criteria_of(SIGNATURE) == ["helpfulness", "tone"]
     assert criteria_of("judge:1") == criteria_of(None) == []

@@ -22,12 +22,12 @@ from refladder.errors import (
 )
 from refladder.evaluation.cards import report_cards
 from refladder.evaluation.charts import file_stems
+from refladder.evaluation.recorded_judgments import check_recorded, default_method
 from refladder.evaluation.results import Evaluation, Evaluations, write_evaluation
 from refladder.files.jsonl import write_json
 from refladder.files.ladder_sets import LadderSet, as_ladder_set
 from refladder.files.locks import locked_folder
 from refladder.files.outputs import RunConfig
-from refladder.jobs.recorded_judgments import check_recorded, default_method, recorded_files
 from refladder.jobs.score import with_anchors
 from refladder.loaders.data import one_alone, one_each
 from refladder.methods.contract import LADDER, MethodSettings
@@ -40,6 +40,7 @@ from refladder.prompts import check_folder
 from refladder.records import ids_of, names_of
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import Recorded, read_recorded
+from refladder.scoring.recorded_files import recorded_files
 from refladder.settings import Given, chosen
 from refladder.statistics import CONVENTIONS, LEVELS, STATISTICS
 from refladder.statistics.agreement import (

@@ -10,7 +10,7 @@ from refladder.errors import DataError, UsageError, option
 from refladder.files.jsonl import read_record
 from refladder.files.tables import number_in
 from refladder.records import COLUMN, Link
-from refladder.signatures import is_older, is_revised, same_scale
+from refladder.signatures import is_older, is_revised, same_scale, with_earlier_sets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -76,7 +76,7 @@ class Linker:
         if not mapped and not same_scale(signature, self.target):
             raise DataError(
                 f"{where}: {self._name} maps scores with the signature {self._from} to {self.target}, and "
-                f"this row has {signature or 'no signature'}; link this table with `refladder link`"
+                f"this row has {with_earlier_sets(signature or 'no signature')}; link this table with `refladder link`"
             )
         return mapped
 

@@ -299,7 +299,14 @@ def test_a_run_without_ladders_names_the_shipped_sets_that_fit_the_columns(fails
     table = tmp_path / "t.csv"
     for header, fits, others in (
         ("output", ["general/document (a text)"], ["general/reply", "general/grounded"]),
-        ("reply,context", ["general/reply (a request and a reply)"], ["general/document"]),
+        (
+            "reply,context",
+            [
+                "general/reply (a request and a reply)",
+                "general/reply-de (a request and a reply in the language de)",
+            ],
+            ["general/document"],
+        ),
         (
             "output,context,background",
             ["general/grounded (a question, passages"],

@@ -609,3 +609,42 @@ def test_three_steps_are_tested_with_five_anchors(anchors, tested):
         }
     )
     assert (certify(opened, open_asker(opened, Numbers())).tests is not None) == tested
+
+
+EARLIER = "e7e433826895 (another set that was called general/reply before: bench/readings/three-anchors/reply in the repository)"
+
+
+def test_a_run_against_the_set_that_had_a_name_before_is_told_so_by_its_digest(
+    command, fails, write_jsonl, tmp_path
+):
+    rows = [{"output": text, "context": "My router is slow."} for text in ("Wait.", "Restart it.")]
+    table, how = write_jsonl(rows), "--dimension clarity --any-judge --ladders"
+    source = Path(__file__).parents[2] / "bench/readings/three-anchors/reply"
+    shutil.copytree(source, tmp_path / "reply")
+    many = tmp_path / "many"
+    many.mkdir()
+    shutil.copy(table, many / "a.jsonl")
+    for rows_of, out in ((table, "old.jsonl"), (many, "old")):
+        done = command(f"score {rows_of} {how} {tmp_path / 'reply'} --out {tmp_path / out}")
+        assert done.code == 0, done.err
+    baseline = tmp_path / "watch.json"
+    watch = f"watch --answers rating --dimension clarity --baseline {baseline}"
+    assert command(f"{watch} --new {tmp_path / 'reply'} --anchors 3").code == 0
+    # Files of that time name the set as it was called.
+    for path in (
+        tmp_path / "old.jsonl",
+        *tmp_path.glob("old.jsonl.*"),
+        *(tmp_path / "old").rglob("*.json*"),
+    ):
+        path.write_text(
+            path.read_text("utf-8").replace("reply@e7e4", "general/reply@e7e4"), "utf-8"
+        )
+    assert command(f"score {table} {how} general/reply --out {tmp_path / 'new.jsonl'}").code == 0
+    for line in (
+        f"score {table} {how} general/reply --out {tmp_path / 'old.jsonl'}",
+        f"score {many} {how} general/reply --out {tmp_path / 'old'}",
+        f"score {table} {how} general/reply --judgments-from {tmp_path / 'old.jsonl.judgments.jsonl'}",
+        f"compare {tmp_path / 'old.jsonl'} {tmp_path / 'new.jsonl'}",
+        f"{watch} general/reply",
+    ):
+        assert EARLIER in fails(2, line), line
