@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from array import array
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import combinations
@@ -14,7 +12,7 @@ import numpy as np
 from refladder.arrays import known
 from refladder.comparison.jury_results import JuryReport, Member
 from refladder.comparison.jury_statistics import combined, in_step, least_in_step, spreads
-from refladder.comparison.same_texts import fields_of, shared_id, text_key
+from refladder.comparison.same_texts import TextNumbers, fields_of, matching, shared_id, text_key
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import (
     Row,
@@ -79,12 +77,11 @@ class _Source(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """The grades in a table: `texts` has the row of each text in `grades`, shape (texts, columns), NaN for none."""
+    """The grades in a table."""
 
     name: str
     signature: str
-    texts: dict[tuple[str, str], int]
-    grades: FloatArray
+    grades: TextNumbers
 
 
 def jury(tables: Sequence[str], out: str, asked: JurySettings, events: Events) -> JuryReport:
@@ -172,41 +169,33 @@ def _read(source: _Source, id_field: str, progress: Progress | None) -> _Member:
     """Read the grades of a table; a text that is there twice has the same grades."""
     signature: object = None
     columns: list[str] = []
-    texts: dict[tuple[str, str], int] = {}
-    places: list[str] = []
-    grades: list[array[float]] = []
+    grades = TextNumbers(0)
     check_scale = OneScale(())
     mapped = Mapped(columns=source.fields, alone=True)
     for _, row in reported(read_rows(source.path, source.form), progress):
         if signature is None:
             signature = row.signature
             columns = _grades(_criteria(source.name, signature))
-            grades = [array("d") for _ in columns]
+            grades = TextNumbers(len(columns))
             check_scale = OneScale(columns)
         numbers = [number_in(row, column) for column in columns]
         if any(number is not None for number in numbers):
             check_scale(row)
         key = _key(row, mapped, id_field)
-        place = texts.setdefault(key, len(texts))
-        cells = [math.nan if number is None else number for number in numbers]
-        if place == len(places):
-            places.append(row.where)
-            for column, number in zip(grades, cells, strict=True):
-                column.append(number)
-        elif id_field:
+        before, same = grades.add(key, numbers, row.where) or ("", True)
+        if before and id_field:
             raise DataError(
-                f"{row.where}: the {id_field} {key[1]!r:.60} is in {places[place]} too; ids must be unique in a context"
+                f"{row.where}: the {id_field} {key[1]!r:.60} is in {before} too; ids must be unique in a context"
             )
-        elif not np.array_equal([column[place] for column in grades], cells, equal_nan=True):
+        if not same:
             raise DataError(
-                f"{row.where}: another grade of the same context and text is in {places[place]}; keep one of these rows"
+                f"{row.where}: another grade of the same context and text is in {before}; keep one of these rows"
             )
-    found = np.array(grades, dtype=np.float64).T.reshape(len(places), len(columns))
-    if np.isnan(found).all():
+    if np.isnan(grades.numbers).all():
         raise DataError(
             f"{source.name}: no row has a grade, and a jury needs grades of `refladder score` on a ladder set"
         )
-    return _Member(source.name, str(signature), texts, found)
+    return _Member(source.name, str(signature), grades)
 
 
 def _criteria(name: str, signature: object) -> list[str]:
@@ -251,32 +240,27 @@ class _Texts:
 
     def __init__(self, members: Sequence[_Member], id_field: str) -> None:
         self.id_field = id_field
-        recurs = any(len({name for _, name in each.texts}) < len(each.texts) for each in members)
-        # An id that is in several contexts is that of several texts.
-        self._by_context = recurs or not id_field
+        self._by_context, matched = matching([each.grades for each in members], id_field)
         self._places: dict[object, int] = {}
         self.contexts: list[str] = []
         at: list[IntArray] = []
         for member in members:
             places = []
-            for key in member.texts:
+            for key in member.grades.texts:
                 place = self._places.setdefault(self._of(key), len(self._places))
                 if place == len(self.contexts):
                     self.contexts.append(key[0])
                 places.append(place)
             at.append(np.array(places, dtype=np.int64))
         if not np.any(np.bincount(np.concatenate(at)) > 1):
-            matched = id_field or "context and text"
-            if id_field and self._by_context:
-                matched += " and context"
             names = ", ".join(member.name for member in members)
             raise DataError(
                 f"{names}: no row is in two of these tables (matched by {matched}); score the same texts with each judge"
             )
-        shape = len(members), len(self.contexts), members[0].grades.shape[1]
-        self.grades = np.full(shape, np.nan)
+        columns = members[0].grades.numbers.shape[1]
+        self.grades = np.full((len(members), len(self.contexts), columns), np.nan)
         for number, (member, places_of) in enumerate(zip(members, at, strict=True)):
-            self.grades[number, places_of] = member.grades
+            self.grades[number, places_of] = member.grades.numbers
 
     def _of(self, key: tuple[str, str]) -> object:
         return key if self._by_context else key[1]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import math
-from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from refladder.comparison import column_maps
 from refladder.comparison.decisions import deciding_cutoffs
-from refladder.comparison.same_texts import columns_of, fields_of, shared_id, text_key
+from refladder.comparison.same_texts import (
+    TextNumbers,
+    columns_of,
+    fields_of,
+    matching,
+    shared_id,
+    text_key,
+)
 from refladder.errors import DataError, UsageError, either
 from refladder.files.jsonl import write_record
 from refladder.files.tables import number_in, read_rows
@@ -35,22 +40,12 @@ MOST_TEXTS = 10_000
 
 
 class _Table(NamedTuple):
-    """The scores of a table: the columns that are linked, and their signature.
-
-    `texts` are the places of context and id of each text (or of a digest of both) in `scores`, shape (texts, columns),
-    where NaN is none.
-    """
+    """The scores of a table: the columns that are linked, and their signature."""
 
     name: str
     columns: list[str]
     signature: str
-    texts: dict[tuple[str, str], int]
-    scores: FloatArray
-
-    @property
-    def recurs(self) -> bool:
-        """Return whether an id is in several contexts."""
-        return len({text_id for _, text_id in self.texts}) < len(self.texts)
+    scores: TextNumbers
 
 
 def link(
@@ -83,11 +78,8 @@ def link(
         raise UsageError(
             f"{both} have the same signature, so their scores are on one scale already"
         )
-    matched, by_context = id_column or "context and text", True
-    if id_column:
-        by_context = first.recurs or second.recurs
-        matched += " and context" if by_context else ""
-    one, other, contexts = _common(first, second, by_context=by_context)
+    by_context, matched = matching((first.scores, second.scores), id_column)
+    one, other, contexts = _common(first.scores, second.scores, by_context=by_context)
     linked, lacking = [], []
     with events.progress("linking") as progress:
         names = zip(first.columns, second.columns, strict=True)
@@ -145,9 +137,7 @@ def _read(
     of_scores = [name for name in columns if name.endswith(OF_SCORES)]
     check_scale = OneScale(of_scores)
     signature: object = ""
-    texts: dict[tuple[str, str], int] = {}
-    places: list[str] = []
-    scores = [array("d") for _ in columns]
+    scores = TextNumbers(len(columns))
     for _, row in reported(read_rows(table), progress):
         numbers = [number_in(row, column) for column in columns]
         text = text_key(row, mapped, id_column)
@@ -156,29 +146,18 @@ def _read(
         if row.signature != signature:
             check_scale(row)
             signature = row.signature
-        place = texts.setdefault(text, len(texts))
-        known = [math.nan if number is None else number for number in numbers]
-        if place == len(places):
-            places.append(row.where)
-            for column, number in zip(scores, known, strict=True):
-                column.append(number)
-        elif not np.array_equal([column[place] for column in scores], known, equal_nan=True):
+        before, same = scores.add(text, numbers, row.where) or ("", True)
+        if not same:
             what = f"the {id_column} {text[1]!r:.60}" if id_column else "the same context and text"
             raise DataError(
-                f"{row.where}: another score of a text with {what} is in {places[place]}; keep one of these rows"
+                f"{row.where}: another score of a text with {what} is in {before}; keep one of these rows"
             )
     named = signature if of_scores else None
-    return _Table(
-        table,
-        columns,
-        str(named or f"{COLUMN}{', '.join(columns)}"),
-        texts,
-        np.array(scores, dtype=np.float64).T,
-    )
+    return _Table(table, columns, str(named or f"{COLUMN}{', '.join(columns)}"), scores)
 
 
 def _common(
-    first: _Table, second: _Table, *, by_context: bool
+    first: TextNumbers, second: TextNumbers, *, by_context: bool
 ) -> tuple[FloatArray, FloatArray, list[str]]:
     """Return the scores of the texts that both tables have, shape (texts, columns), and the contexts of these texts."""
     others: Mapping[Any, int] = second.texts
@@ -191,7 +170,7 @@ def _common(
             contexts.append(text[0])
             places.append((place, other))
     one, two = np.array(places, dtype=np.int64).reshape(-1, 2).T
-    return first.scores[one], second.scores[two], contexts
+    return first.numbers[one], second.numbers[two], contexts
 
 
 def _linked(

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import math
+from array import array
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from refladder.errors import UsageError, column_option
 from refladder.files.tables import read_rows
@@ -13,8 +17,49 @@ from refladder.loaders.scored_tables import mapped_columns
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from refladder.arrays import FloatArray
     from refladder.files.tables import Row
     from refladder.loaders.input_rows import Mapped
+
+
+class TextNumbers:
+    """Numbers of the texts of a table in some of its columns; `texts` has the row of each text in `numbers`."""
+
+    def __init__(self, columns: int) -> None:
+        self.texts: dict[tuple[str, str], int] = {}
+        self._wheres: list[str] = []
+        self._columns = [array("d") for _ in range(columns)]
+
+    def add(
+        self, text: tuple[str, str], numbers: Sequence[float | None], where: str
+    ) -> tuple[str, bool] | None:
+        """Add a text; return the place of one that is there already, and whether it has the same numbers."""
+        place = self.texts.setdefault(text, len(self.texts))
+        known = [math.nan if number is None else number for number in numbers]
+        if place < len(self._wheres):
+            before = [column[place] for column in self._columns]
+            return self._wheres[place], np.array_equal(before, known, equal_nan=True)
+        self._wheres.append(where)
+        for column, number in zip(self._columns, known, strict=True):
+            column.append(number)
+        return None
+
+    @property
+    def numbers(self) -> FloatArray:
+        """Return the numbers, shape (texts, columns), NaN for none."""
+        columns = np.array(self._columns, dtype=np.float64)
+        return columns.T.reshape(len(self.texts), len(self._columns))
+
+
+def matching(tables: Sequence[TextNumbers], id_field: str) -> tuple[bool, str]:
+    """Return whether texts are matched by their contexts too, and by what in words.
+
+    An id that is in several contexts is that of several texts.
+    """
+    if not id_field:
+        return True, "context and text"
+    recurs = any(len({name for _, name in each.texts}) < len(each.texts) for each in tables)
+    return recurs, f"{id_field} and context" if recurs else id_field
 
 
 def columns_of(table: str) -> list[str]:
