@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import refladder
-from refladder.report.charts import matplotlib_figure, svg_of
+from refladder.evaluation.charts import matplotlib_figure, svg_of
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "ladder.svg"
 CONTEXT, DIMENSION = "dialogue-05", "engagingness"

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import refladder
+from refladder.comparison.column_maps import best_of, held_out, mapped
+from refladder.comparison.decisions import best_cutoff, changed_share, deciding_cutoffs
 from refladder.scoring.rung_scale import rungs_beaten
-from refladder.statistics.column_maps import best_of, held_out, mapped
-from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -413,7 +413,7 @@ def tokens(data: Path) -> list[str]:
         rows = (
             lines_of("stays-replies") if sample == "replies" else samples.rows_of(data, own[sample])
         )
-        ladders = "general/reply-2" if sample == "replies" else str(READINGS / str(own[sample][2]))
+        ladders = "general/reply" if sample == "replies" else str(READINGS / str(own[sample][2]))
         cells = []
         for answers in ("stated", "rating:stated", "anchored:stated"):
             # The difference is of texts alone.

@@ -20,7 +20,7 @@ COSTS, CHOOSE = "docs/how-to/costs.md", "docs/how-to/choose-a-judge.md"
 BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 # Calls in prose, with their number. What a study asked is a number of requests, which no dry run counts.
 CALLS = re.compile(r"\b\d+(?:,\d{3})*(?: million)? (?:calls?|questions)\b")
-GENERAL, FOUR = "general/reply-2", ("helpfulness", "clarity", "politeness", "truthfulness")
+GENERAL, FOUR = "general/reply", ("helpfulness", "clarity", "politeness", "truthfulness")
 STORY = "demo/story"  # has a ladder for each context
 ROWS = 10  # of the table that is counted; another has twice as many
 

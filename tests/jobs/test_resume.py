@@ -16,7 +16,7 @@ from json_lines import read_lines
 from waiting import HANG, count_lines, until
 
 import refladder
-from refladder.commands import calling
+from refladder.cli import calling
 from refladder.records import LabelReading
 from refladder.scoring import judgment_file, scorer
 
