@@ -318,7 +318,7 @@ def rated(request, tmp_path_factory):
             ":1: asked with --answers anchored:stated, and the prompts are of the role 'rating-stated'; take",
         ),
         (
-            lambda lines: [lines[0].replace('"rating:stated"', "0"), *lines[1:]],
+            lambda lines: [lines[0].replace('"rating:stated"', '"0"'), *lines[1:]],
             ":1: asked with --answers 0, and the prompts are of the role 'rating-stated'; take",
         ),
         (
@@ -707,7 +707,7 @@ def test_criteria_without_rungs_have_scores_and_no_grades(tmp_path, caplog):
     for answers in ("0", "stated", "anchored"):
         with pytest.raises(
             UsageError,
-            match=rf"task.toml has criteria and no ladders, which answers {answers} needs",
+            match=rf"task.toml has criteria and no ladders, which answers {answers}(:1)? needs",
         ):
             scored(judge, answers, path)
 
