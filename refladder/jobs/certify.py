@@ -34,7 +34,7 @@ from refladder.files.ladder_sets import LadderSet, load_ladders, published_names
 from refladder.files.locks import locked, locked_folder
 from refladder.prompts import check_folder
 from refladder.records import OUTCOMES, by_name, without_none
-from refladder.scoring.asker import Asker, judging_template, run_of
+from refladder.scoring.asker import Asker, mode_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judge_check import judge_checks
 from refladder.scoring.judgment_file import JudgmentIndex
@@ -156,9 +156,7 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
     asking = asking or Asking()
     mode = mode_of(asking.answers).of_rungs(ladders)
     mode.check_rungs(ladders.rungs - 1)
-    template = judging_template(
-        judge, ladders.task, mode.role(ladders), asking.prompts, answers=mode.sampled
-    )
+    template = mode_template(judge, mode, ladders, asking.prompts)
     try_out(judge, mode, template, ladders, ladders.dimensions)
     run = run_of(judge, template, answers=mode.name, sampling=mode.sampling(judge, None))
     log = JudgmentIndex(asking.judgments, run, read_only=isinstance(judge, DryRunBackend))

@@ -14,7 +14,7 @@ from refladder.backends.protocol import characters
 from refladder.backends.rewards import ONLY_READS, ROLES, reward_of, reward_reading
 from refladder.backends.sampled import Sampled
 from refladder.errors import BackendError, UsageError
-from refladder.prompts import fill, load_template
+from refladder.prompts import TEMPLATES, fill, load_template, with_text
 from refladder.records import (
     LOSS,
     NO,
@@ -38,10 +38,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
     from refladder.records import Judgment, Progress, Prompt, Sampling
     from refladder.scoring.judgment_file import JudgmentLog
-    from refladder.scoring.modes.mode import Group
+    from refladder.scoring.modes.mode import Group, Mode
     from refladder.scoring.question import Question
 
 # Questions asked and stored at a time.
@@ -58,6 +59,26 @@ def judging_template(
     if role not in ROLES or answers:
         raise UsageError(ONLY_READS.format(backend.fingerprint))
     return load_template(task, REWARD, folder)
+
+
+def mode_template(
+    backend: Backend,
+    mode: Mode,
+    ladders: LadderSet,
+    folder: Path | None = None,
+    *,
+    yes_no: bool = False,
+) -> Template:
+    """Return the template that a mode asks with: that of its role, with the mode's own text unless the user has one."""
+    role = mode.role(ladders, yes_no=yes_no)
+    template = judging_template(backend, ladders.task, role, folder, answers=mode.sampled)
+    return worded(mode, template)
+
+
+def worded(mode: Mode, template: Template) -> Template:
+    """Put the text of a mode in the place of a shipped one."""
+    shipped = template.path.is_relative_to(TEMPLATES) and template.role != REWARD
+    return with_text(template, mode.text) if mode.text and shipped else template
 
 
 def run_of(

@@ -15,7 +15,7 @@ from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import UsageError, agreeing, option
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.records import Context, Run, RungRating, Sampling, Score
-from refladder.scoring.asker import Asker, judging_template, run_of
+from refladder.scoring.asker import Asker, mode_template, run_of
 from refladder.scoring.columns import (
     block_notes,
     has_low_mass,
@@ -298,10 +298,7 @@ class LadderScorer:
 
     def template_of(self, mode: Mode) -> Template:
         """Return the template that the judge is asked with in a mode."""
-        role = mode.role(self.ladders, yes_no=self._yes_no)
-        return judging_template(
-            self.judge, self.ladders.task, role, self._prompts, answers=mode.sampled
-        )
+        return mode_template(self.judge, mode, self.ladders, self._prompts, yes_no=self._yes_no)
 
     def score(self, items: Sequence[Item], log: JudgmentLog) -> list[tuple[Score, ...]]:
         """Score a batch: the scores of each item, one for each dimension."""

@@ -11,7 +11,7 @@ from refladder.backends import whole
 from refladder.backends.dry_run import NOT_ASKED
 from refladder.backends.labels import EMPTY, UNPARSED
 from refladder.backends.protocol import STATED_TOKENS
-from refladder.errors import plural
+from refladder.errors import UsageError, plural
 from refladder.records import Context, LabelReading, Output, Unwritten, log_of, without_none
 from refladder.scoring.modes.mode import Scope
 from refladder.scoring.question import drawn_ladders
@@ -144,6 +144,11 @@ def _said(mode: Mode, group: Group, order: tuple[int, ...], answer: Completion) 
     read = mode.read(group, order, said[:LONGEST], ended=ended)
     if isinstance(read, str):
         return [f"{read}{THE_ANSWER}{answer.text[:_SHOWN]!r}{place}"] * len(group)
+    if len(read) != len(group):
+        raise UsageError(
+            f"mode {mode.name!r}: read gave {plural(len(read), 'answer')} for {plural(len(group), 'question')}; give one "
+            "for each, or a reason"
+        )
     return list(read)
 
 

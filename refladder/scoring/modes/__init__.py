@@ -57,10 +57,12 @@ def _plugged_in(name: str, made: Callable[[], Any]) -> Mode:
     """Return a mode of another package, whose name is in every error that it raises."""
     with plugged_in("mode", name):
         mode = made()
-    if not isinstance(mode, Mode) or mode.name != name:
+    is_mode = isinstance(mode, Mode)
+    if not is_mode or mode.name != name:
+        made_it = f"a mode called {mode.name!r}" if is_mode else "no mode"
         raise UsageError(
-            f"mode {name!r}: its entry point makes {mode!r:.80}; register a subclass of refladder.scoring.modes.Mode "
-            f"whose name is {name!r}"
+            f"mode {name!r}: its entry point makes {made_it}; register a subclass of refladder.scoring.modes.Mode whose "
+            f"name is {name!r}"
         )
     return cast("Mode", _PlugIn(mode))
 
