@@ -76,9 +76,11 @@ def mode_template(
 
 
 def worded(mode: Mode, template: Template) -> Template:
-    """Put the text of a mode in the place of a shipped one."""
-    shipped = template.path.is_relative_to(TEMPLATES) and template.role != REWARD
-    return with_text(template, mode.text) if mode.text and shipped else template
+    """Put the text that a mode has for a role in the place of the shipped one."""
+    text = mode.texts.get(template.role)
+    return (
+        with_text(template, text) if text and template.path.is_relative_to(TEMPLATES) else template
+    )
 
 
 def run_of(

@@ -7,6 +7,7 @@ itself and stores nothing, see `refladder.scoring.asker`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.backends.protocol import STATED_TOKENS
@@ -70,8 +71,8 @@ class Readings(NamedTuple):
 class Asking(ABC):
     """What a judge is asked.
 
-    `name` is that of `--answers`, and `roles` are those of its prompts, that for a shared set last. `text` replaces the
-    words of these prompts. With `writes`, the judge writes its answer; else the probabilities of labels are read, or
+    `name` is that of `--answers`, and `roles` are those of its prompts, that for a shared set last. `texts`
+    replace the shipped ones, by role. With `writes`, the judge writes its answer; else the probabilities of labels are read, or
     `sampled` answers drawn. `orders` counts the orders in which one prompt shows the rungs, 0 if it shows one text.
     With `needs_ladders`, a text without a ladder has no score. With `rates_rungs`, ratings of rungs come before those of
     texts. `no_orders` says why a pair has no second order, and what to do instead.
@@ -79,7 +80,7 @@ class Asking(ABC):
 
     name: str
     roles: tuple[str, ...]
-    text = ""
+    texts: Mapping[str, str] = MappingProxyType({})
     sampled = 0
     writes = False
     orders = 0

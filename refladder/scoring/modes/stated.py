@@ -133,7 +133,7 @@ class Stated(Compared):
 
     def of_check(self, ladders: LadderSet) -> Mode:
         """Return the mode that asks in one order."""
-        return Stated()
+        return self if self.orders == 1 else Stated()
 
     def intervals(self, readings: Readings) -> Mapping[Block, tuple[float, float]]:
         """Return the interval of each score over orders, by row and number of the dimension."""
