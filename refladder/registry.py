@@ -89,11 +89,10 @@ def plugged_in(kind: str, name: str) -> Iterator[None]:
 @contextmanager
 def registered(kind: str, name: str, loaded: Any) -> Iterator[None]:
     """Let an object stand in for an entry point, for the time of a check."""
-    points, before = _registered(kind), _registered(kind).get(name)
-    points[name] = _StandIn(repr(loaded), loaded)
+    others = dict(_registered(kind))
+    _registered(kind)[name] = _StandIn(repr(loaded), loaded)
     try:
         yield
     finally:
-        del points[name]
-        if before is not None:
-            points[name] = before
+        _registered(kind).clear()
+        _registered(kind).update(others)

@@ -5,7 +5,6 @@ A package that brings one calls these in its own tests; they raise errors with c
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
 from contextlib import ExitStack, contextmanager
@@ -31,7 +30,7 @@ from refladder.errors import (
     UsageError,
     plural,
 )
-from refladder.files.ladder_sets import LadderSet, ladder_set
+from refladder.files.ladder_sets import ladder_set
 from refladder.files.tables import Row
 from refladder.loaders import check_integrity
 from refladder.loaders.input_rows import Item
@@ -48,12 +47,9 @@ from refladder.records import (
     Dimension,
     Exactness,
     LabelReading,
-    Ladder,
     Output,
     Prompt,
     Rating,
-    Recipe,
-    Rung,
     Sampling,
     by_id,
     digest_of,
@@ -68,6 +64,7 @@ from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import bounds_of
 from refladder.scoring.scorer import LadderScorer
 from refladder.settings import Scoring
+from refladder.synth.ladders import build_ladders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -366,12 +363,10 @@ class _Mute(Backend):
         return self._fingerprint
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        del sampling
         self.asked += len(prompts)
         return [Completion(finish="error", note="no answer") for _ in prompts]
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        del labels
         self.asked += len(prompts)
         return [LabelReading(reason="no answer") for _ in prompts]
 
@@ -541,7 +536,6 @@ class _Answering(Backend):
         self.said: dict[str, str] = {}
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        del sampling
         self.asked += len(prompts)
         for prompt in prompts:
             label = prompt.labels and prompt.labels[-len(prompt.text) % len(prompt.labels)]
@@ -557,25 +551,6 @@ class _Answering(Backend):
             logprobs = tuple(math.log(weight / sum(weights)) for weight in weights)
             readings.append(LabelReading(logprobs=logprobs, mass=1.0))
         return readings
-
-
-def _made_ladders(made: Benchmark, *, shared: bool) -> LadderSet:
-    """Return ladders of the contexts of a benchmark: their first words, ever more."""
-    recipe = Recipe(backend="by hand", prompts=(), sampling=None, version="1")
-    ladders = []
-    for context, dimension in itertools.product(made.contexts, made.dimensions):
-        words = context.text.split()
-        rungs = [Rung(level=level, text=" ".join(words[: 2 * level])) for level in range(1, 6)]
-        ladder = Ladder(
-            context_id=context.id,
-            task=context.task,
-            dimension=dimension.name,
-            rungs=tuple(rungs),
-            recipe=recipe,
-        )
-        ladders.append(ladder)
-    anchors = ids_of(made.contexts) if shared else ()
-    return ladder_set("made", made.dimensions, made.contexts, ladders, anchors=anchors)
 
 
 def check_mode(mode: Mode | str, answer: Callable[[Prompt], str] | None = None) -> None:
@@ -616,7 +591,9 @@ class _CheckedMode:
     ) -> None:
         self._subject, self._name, self._answer = subject, name, answer
         made = made_benchmark()
-        self._ladders = _made_ladders(made, shared=shared)
+        ladders, _ = build_ladders(connect("builtin"), made.contexts, made.dimensions)
+        anchors = ids_of(made.contexts) if shared else ()
+        self._ladders = ladder_set("made", made.dimensions, made.contexts, ladders, anchors=anchors)
         contexts = by_id(made.contexts)
         self._rows, self._items = [], []
         for output in made.outputs:
@@ -717,11 +694,14 @@ class _CheckedMode:
     def _score_files(self, folder: Path, said: Mapping[str, str]) -> list[dict[str, Any]]:
         """Score with answers in files: the judge check is asked first, then the rows."""
         judge = connect("openai:check", base_url=f"file:{folder}", samples=2)
+        mode = mode_of(self._name)
         try:
-            mode_of(self._name).sampling(judge, None)
+            mode.sampling(judge, None)
         except UsageError:
-            # Labels in files have no probabilities, and some modes need them.
-            return self._rows
+            # Labels in files have no probabilities, which some modes read.
+            if mode.writes:
+                raise
+            return []
         for _ in range(8):
             try:
                 return self._score(judge)
@@ -729,7 +709,11 @@ class _CheckedMode:
                 lines = []
                 for path in sorted(folder.glob("requests-[0-9]*.jsonl")):
                     for request in map(json.loads, path.read_text("utf-8").splitlines()):
-                        text = said[request["body"]["messages"][-1]["content"]]
+                        text = said.get(request["body"]["messages"][-1]["content"])
+                        if text is None:
+                            raise UsageError(
+                                "a prompt that was not asked before; equal questions must have equal prompts"
+                            ) from None
                         lines.append(json.dumps({"custom_id": request["custom_id"], "text": text}))
                 (folder / "answers.jsonl").write_text("\n".join(lines), "utf-8")
         raise UsageError("requests still wait when all have their answer")

@@ -546,15 +546,6 @@ class JudgmentIndex(JudgmentLog):
                     _check_outcomes(line[0], judgment, OUTCOMES if all_three else (WIN, LOSS))
                 self.judgments[judgment.key] = judgment
 
-    def _check_run(self, where: str, line: str) -> bool:
-        stored = from_line(Run, line, where)
-        if stored != self.run:
-            raise UsageError(
-                f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                f"{_next_step(self._path)}"
-            )
-        return False
-
     def take(self, judgments: Iterable[Judgment]) -> None:
         """Use judgments that this run made for something else."""
         recipe = self.run.recipe.digest

@@ -124,12 +124,10 @@ class Recorded(Backend):
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Refuse: there is no model that writes."""
-        del prompts, sampling
         self._refuse()
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Refuse: there is no model that reads a prompt."""
-        del prompts, labels
         self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -8,8 +8,6 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import numpy as np
-
 from refladder.arrays import known_numbers
 from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import UsageError, agreeing, option
@@ -167,10 +165,7 @@ class Verdicts:
         reasons = {**reasons, **block_notes(judgments, blocks, each)}
         readings = Readings(run, self._rule, len(ids), judgments, blocks, self._scales, self.report)
         intervals = mode.intervals(readings)
-        masses = np.full((len(ids), len(run.dimensions)), np.nan)
-        if judgments:
-            rows, numbers = np.array(blocks).T
-            masses[rows, numbers] = least_masses(judgments, each)
+        masses = readings.placed(least_masses(judgments, each))
         by_dimension = []
         numbers_of = zip(run.dimensions, mode.numbers(readings), strict=True)
         for number, (dimension, fields) in enumerate(numbers_of):

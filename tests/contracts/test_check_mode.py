@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -78,6 +79,16 @@ class Renewed(StatedRating):
         return super().question(subject, f"{text} {next(COUNT)}", *more)
 
 
+class Reworded(StatedRating):
+    """Every prompt is another one."""
+
+    name = "broken"
+
+    def prompt(self, template, group, order):
+        prompt = super().prompt(template, group, order)
+        return replace(prompt, slots={**prompt.slots, "context": f"{next(COUNT)}"})
+
+
 BROKEN = [
     # The fault for which the contract was made: it scores, and its own judgments cannot be read.
     (
@@ -105,6 +116,10 @@ BROKEN = [
     (
         broken(StatedRating, numbers=lambda *_: 1 / 0),
         r", score: mode 'broken' \(.*\) raised ZeroDivisionError: division by zero",
+    ),
+    (
+        Reworded(),
+        ", answers in files: a prompt that was not asked before; equal questions must have equal prompts",
     ),
     (Counted(), r", score, a second time: coherence_score is 3\.\d+, and was 3\.\d+$"),
     (

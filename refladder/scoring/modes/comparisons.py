@@ -105,10 +105,7 @@ class Compared(Mode):
         """Apply the rule to the verdicts against all rungs."""
         run = readings.run
         anchors = max(len(run.anchors), 1)
-        probabilities = np.full((readings.rows, len(run.dimensions), run.compared, 3), np.nan)
-        if readings.judgments:
-            items, numbers = np.array(readings.blocks).T
-            probabilities[items, numbers] = verdicts(readings.judgments, run.compared, run.orders)
+        probabilities = readings.placed(verdicts(readings.judgments, run.compared, run.orders))
         of_dimensions = []
         for number, dimension in enumerate(run.dimensions):
             human = (dimension.low, dimension.high)

@@ -10,6 +10,8 @@ from abc import ABC, abstractmethod
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from refladder.backends.protocol import STATED_TOKENS
 from refladder.errors import UsageError, option
 from refladder.prompts import fill
@@ -66,6 +68,14 @@ class Readings(NamedTuple):
     blocks: Sequence[Block]
     scales: Mapping[str, RungScale]
     report: ScoreReport
+
+    def placed(self, values: FloatArray) -> FloatArray:
+        """Return the values of blocks by item and dimension, NaN where an item has none."""
+        table = np.full((self.rows, len(self.run.dimensions), *values.shape[1:]), np.nan)
+        if self.blocks:
+            rows, numbers = np.array(self.blocks).T
+            table[rows, numbers] = values
+        return table
 
 
 class Asking(ABC):

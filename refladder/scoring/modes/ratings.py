@@ -163,12 +163,10 @@ class Rating(Mode):
     def numbers(self, readings: Readings) -> list[dict[str, FloatArray]]:
         """Compute the expected rating, its place among the rungs, and the standard deviation of the place."""
         run = readings.run
-        probabilities = np.full((readings.rows, len(run.dimensions), len(RATINGS)), np.nan)
-        if readings.judgments:
-            items, numbers = np.array(readings.blocks).T
-            none = (np.nan,) * len(RATINGS)
-            logprobs = [judgment.logprobs_of(RATINGS) or none for judgment in readings.judgments]
-            probabilities[items, numbers] = probabilities_from(np.array(logprobs))
+        none = (np.nan,) * len(RATINGS)
+        logprobs = [judgment.logprobs_of(RATINGS) or none for judgment in readings.judgments]
+        read_ones = np.array(logprobs).reshape(-1, len(RATINGS))
+        probabilities = readings.placed(probabilities_from(read_ones))
         of_dimensions = []
         for number, dimension in enumerate(run.dimensions):
             read = probabilities[:, number]

@@ -770,16 +770,6 @@ def test_recorded_percentages_that_cannot_be(percent, message, tmp_path):
         refladder.score(ROWS, ladders=made(), judgments_from=path)
 
 
-@pytest.mark.parametrize("answers", ["rating", "rating:stated", "rating:together", "anchored"])
-def test_recorded_judgments_of_a_run_are_scored_again(answers, tmp_path):
-    kept = tmp_path / "kept.jsonl"
-    first = scored(Rater(), answers, judgments=kept)
-    second = refladder.score(ROWS, ladders=made(), judgments_from=kept)
-    for column in ("clarity_score", "clarity_grade", "clarity_spread"):
-        expected = pytest.approx([row[column] for row in first], abs=1e-9)
-        assert [row[column] for row in second] == expected
-
-
 @pytest.mark.parametrize("answers", EVERY)
 def test_a_certificate_orders_rungs_by_their_ratings(answers):
     # Rungs 3 and 4 have one rating, and 5 is below 4.
