@@ -43,11 +43,22 @@ def names(kind: str, table: Mapping[str, Entry]) -> list[str]:
 
 
 def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
-    """Return the sorted names of one kind with their descriptions; names from other packages are marked."""
-    described = dict.fromkeys(names(kind, table), "registered by another package")
-    for name, entry in table.items():
-        described[name] = entry.about
-    return described
+    """Return the sorted names of one kind with their descriptions; a plug-in has that of its package."""
+    plug_ins = _registered(kind)
+    return {
+        name: table[name].about if name in table else _about(plug_ins[name])
+        for name in names(kind, table)
+    }
+
+
+def _about(point: EntryPoint) -> str:
+    package = "another package"
+    summary: str | list[str] | None = None
+    if point.dist is not None:
+        package = f"{point.dist.name} {point.dist.version}"
+        summary = point.dist.metadata.json.get("summary")
+    place = f"plug-in of {package}: {point.value}"
+    return f"{summary} ({place})" if summary else place
 
 
 def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
@@ -29,7 +30,8 @@ def blocks(title):
 
 def install(folder, module):
     """Install the package of the page as pip would: its module, and its entry points in a folder of metadata."""
-    groups = tomllib.loads(blocks("pyproject.toml"))["project"]["entry-points"]
+    project = tomllib.loads(blocks("pyproject.toml"))["project"]
+    groups = project["entry-points"]
     lines = [
         line
         for group, points in groups.items()
@@ -39,7 +41,7 @@ def install(folder, module):
     metadata.mkdir()
     (metadata / "entry_points.txt").write_text("\n".join(lines))
     (metadata / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: refladder-variety\nVersion: 1.0\n"
+        f"Metadata-Version: 2.1\nName: refladder-variety\nVersion: 1.0\nSummary: {project['description']}\n"
     )
     (folder / "refladder_variety.py").write_text(module)
 
@@ -71,7 +73,10 @@ def test_the_judge_of_the_page_scores_a_table(installed, command):
     # Each word of the first text is another one; of the second, one of four is.
     assert first["coherence_grade"] > second["coherence_grade"]
     assert "backend:function:variety/1.0 steepness=8" in first["signature"]
-    assert "variety" in command("list backends").out
+    listed = [json.loads(line) for line in command("list backends --json").out.splitlines()]
+    assert {each["name"]: each["about"] for each in listed}["variety"] == (
+        "Counts different words (plug-in of refladder-variety 1.0: refladder_variety:open_variety)"
+    )
     assert (
         "unknown option of backend 'variety' 'steep'; did you mean 'steepness'"
         in command(line.replace("steepness", "steep")).err

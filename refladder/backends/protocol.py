@@ -109,7 +109,7 @@ class Backend(ABC):
     is_fixed: bool = False
     # Whether answers are stored, so that a repeated prompt is not asked again.
     stores_answers: bool = False
-    # Price of its tokens; None if unknown. Only a metered backend knows it.
+    # Price of its tokens; None if unknown. Only a metered backend has one.
     price: Price | None = None
     # Recorded judgments that answer comparisons by their ids, instead of prompts; None for a model. A reading holds the
     # log-probabilities of win, loss and, for a comparison with a rung, tie.

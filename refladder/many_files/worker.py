@@ -329,7 +329,7 @@ class Worker:
             )
 
     def _spent(self) -> dict[str, float]:
-        """Return the counts of the judge since the last call; those that it does not know are absent."""
+        """Return the judge's counters since the last call. Unknown counters are omitted."""
         spent = self._session.spent()
         if not spent:
             return {}

@@ -46,9 +46,9 @@ GOOD = 0.9
 # The error of the sign tests, and of all refusals of a good judge by single dimensions together.
 ALPHA = 0.05
 _ROUNDING = 1e-9
-# Share of the ladders that a proof shows: 12 of 12 has an interval from .76, and 11.5 of 12 one from .699.
+# Share of the ladders that a conclusive check shows: 12 of 12 has an interval from .76, and 11.5 of 12 one from .699.
 NEEDED = 0.7
-_UNSHOWN = "not shown to distinguish the best rung from the worst better than chance"
+_UNSHOWN = "not significantly better than chance at telling the best rung from the worst"
 
 
 def prove(
@@ -207,7 +207,7 @@ def _by_length(ladders: LadderSet, dimension: Dimension) -> int:
 
 
 def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
-    """Write what the checks show, and warnings about dimensions that are refused or without a proof."""
+    """Format the results of the checks, and a warning for each dimension that failed or is inconclusive."""
     if not checks:
         return [], []
     groups = _judged(checks)
@@ -222,11 +222,11 @@ def check_lines(checks: Sequence[JudgeCheck]) -> tuple[list[str], list[str]]:
         )
     if doubtful:
         share = f"{100 * NEEDED:.0f} %"
-        why = f"a proof needs {FEWEST} ladders, and a 95 % interval of the share above {share}"
+        why = f"it takes {FEWEST} ladders, and a 95 % interval above {share}"
         if all(check.read >= FEWEST for check in groups[2]):
-            why = f"the lower end of the 95 % interval of the share is below {share}"
+            why = f"the 95 % interval reaches below {share}"
         warnings.append(
-            f"The judge check is no proof ({doubtful}): {why}. `refladder certify` shows more."
+            f"The judge check is inconclusive ({doubtful} correct; {why}). `refladder certify` shows more."
         )
     shown = [f"judge check, best rung against the worst: {_counts(checks)}"]
     of_length = []
@@ -277,7 +277,7 @@ def _notes_of(checks: Sequence[JudgeCheck]) -> dict[str, str]:
 def _judged(
     checks: Sequence[JudgeCheck],
 ) -> tuple[list[JudgeCheck], list[JudgeCheck], list[JudgeCheck]]:
-    """Return the checks that refuse a judge, those not better than chance that do not, and others without a proof.
+    """Return the checks that refuse a judge, those not better than chance that do not, and inconclusive ones.
 
     For the last two groups, dimensions with fewer than 12 ladders count together.
     """

@@ -615,7 +615,7 @@ def _share_read(judgment: Judgment) -> float:
         return 0.0
     if judgment.stated:
         return 1 - judgment.stated.count(None) / len(judgment.stated)
-    # The mass of shares of answers is that share; other masses are no matter of reading.
+    # For sampled answers, the mass is the share of parsed answers.
     if judgment.mass is None or UNPARSED not in (judgment.note or ""):
         return 1.0
     return judgment.mass

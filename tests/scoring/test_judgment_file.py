@@ -235,7 +235,7 @@ RECORDED = [
     "published_data/general/reply/certificate.judgments.jsonl.gz",
     "published_data/general/grounded/certificate.judgments.jsonl.gz",
     "bench/readings/summeval-coherence-own.jsonl.gz",
-    "bench/readings/placed-summary-2-fluency.jsonl.gz",
+    "bench/readings/placed-summary-fluency.jsonl.gz",
     "bench/readings/topicalchat-overall-own-pass2.jsonl.gz",
 ]
 

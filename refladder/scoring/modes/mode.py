@@ -1,7 +1,7 @@
 """A way to ask a judge, in two parts: what is asked, and how readings become numbers.
 
-Nothing outside this folder asks which mode a run has: what differs between modes is a member here. A mode asks nothing
-itself and stores nothing, see `refladder.scoring.asker`.
+Code outside this folder asks a mode for its attributes and methods, never for its type. A mode asks nothing itself and
+stores nothing, see `refladder.scoring.asker`.
 """
 
 from __future__ import annotations

@@ -506,7 +506,9 @@ def test_a_refused_judge_gives_no_grade_although_any_judge_may_score(answers, tm
     for row in [*read_lines(out), *read_lines(again)]:
         assert row["clarity_score"] == pytest.approx(3.3)
         assert row["clarity_grade"] is row["clarity_spread"] is None
-        assert row["clarity_note"].startswith("no grade: the judge is not shown to distinguish")
+        assert row["clarity_note"].startswith(
+            "no grade: the judge is not significantly better than chance"
+        )
     (row,) = scored(judge, "anchored", twelve, rows_of(3.0), any_judge=True)
     assert row["clarity_grade"] is not None
 
