@@ -3,7 +3,7 @@
 python bench/apart.py ../shared/data     # a folder with the public releases; writes bench/results/apart.md
 
 In this study no reader read texts and rungs: section 2 of bench/stays/plan.md. The readings are
-bench/readings/apart-*.jsonl, and bench/readings/readers.jsonl says which reader read which request.
+bench/readings/order1-apart-*.jsonl, and bench/readings/order1-readers.jsonl says which reader read which request.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from refladder.statistics.decisions import deciding_cutoffs
 if TYPE_CHECKING:
     from stays import Floats
 
+# The readings of the first order of the prompt: section 3 of the plan.
+ORDER = "order1-"
 RESULTS = Path(__file__).parent / "results" / "apart.md"
 ENDS = 1.0, 5.0
 RESAMPLES = 10_000
@@ -56,8 +58,8 @@ def rating_of(row: dict[str, Any]) -> float:
 
 def cells_of(sample: str) -> tuple[list[str], dict[str, Read]]:
     """Return the ids of the texts that every judge could read, and the ratings of each judge."""
-    reader = {row["request"]: row["reader"] for row in lines_of("readers")}
-    of_judges = {judge: lines_of(f"apart-{sample}-{judge}") for judge in stays.JUDGES}
+    reader = {row["request"]: row["reader"] for row in lines_of(f"{ORDER}readers")}
+    of_judges = {judge: lines_of(f"{ORDER}apart-{sample}-{judge}") for judge in stays.JUDGES}
     texts: list[str] = []
     for row in of_judges["neutral1"]:
         if "output_id" in row:
@@ -118,7 +120,7 @@ def scoring_rungs(sample: str, cell: Read) -> Floats:
     """Return which rungs place texts: of the replies those of the scoring anchors, else all."""
     if sample != "replies":
         return np.ones(len(cell.rungs), dtype=bool)
-    anchors = refladder.load_ladders("general/reply-2").anchors[:SCORING]
+    anchors = refladder.load_ladders("general/reply").anchors[:SCORING]
     return np.array([anchor in anchors for anchor, _ in cell.rung_ids])
 
 
@@ -303,7 +305,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--draws", type=int, default=RESAMPLES)
     given = parser.parse_args()
-    readings = lines_of("readers")
+    readings = lines_of(f"{ORDER}readers")
     head = [
         "# Does the number stay? Readers apart",
         "",

@@ -28,7 +28,7 @@ from refladder.errors import RefladderError
 
 ROOT = Path(__file__).parents[1]
 MODES = 0, "rating", "stated", "rating:stated", "rating:together"
-SET = "general/reply-2"
+SET = "general/reply"
 LEVELS = {
     rung.text.strip(): rung.level
     for ladder in refladder.load_ladders(SET).ladders.values()
@@ -63,7 +63,7 @@ def judged(prompt: str) -> dict[str, float] | str:  # noqa: PLR0911  one return 
         rise = target - reference
         return shares({"Better": math.exp(rise), "Worse": math.exp(-rise), "Similar": 0.6})
     if "\nResponse:\n" in prompt:
-        place = level(part(prompt, "\nResponse:\n", "\n\nEvaluation criteria:", LAST))
+        place = level(part(prompt, "\nResponse:\n", "\n\nCriterion:", LAST))
         ratings = shares(
             {str(rating): math.exp(-1.2 * abs(rating - place)) for rating in range(1, 6)}
         )

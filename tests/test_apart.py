@@ -30,12 +30,12 @@ def test_no_reader_read_texts_and_rungs_or_more_than_20_requests():
     kind_of, context_of = {}, {}
     for sample in SAMPLES:
         for judge in JUDGES:
-            for row in lines(f"apart-{sample}-{judge}"):
+            for row in lines(f"order1-apart-{sample}-{judge}"):
                 kind_of[row["request"]] = (sample, judge, "level" in row)
                 text = row.get("output_id", "").rpartition("/")[0]
                 context_of[row["request"]] = row.get("context_id", text)
     requests = defaultdict(list)
-    for row in lines("readers"):
+    for row in lines("order1-readers"):
         requests[row["reader"]].append(row["request"])
     assert sum(map(len, requests.values())) == len(kind_of) == 1600
     assert len(requests) == 85
@@ -55,9 +55,9 @@ def test_a_reading_names_its_request():
     from refladder.prompts import criterion, fill, load_template
     from refladder.records import Context, Dimension
 
-    template = load_template("open", "rating-stated")
+    template = load_template("open", "rating-stated", ROOT / "bench" / "stays" / "order1")
     described = {}
-    sets = ROOT / "published_data" / "general" / "reply-2" / "dimensions.jsonl"
+    sets = ROOT / "published_data" / "general" / "reply" / "dimensions.jsonl"
     for line in map(json.loads, sets.read_text("utf-8").splitlines()):
         described[line["name"]] = line["description"]
     text = described["helpfulness"]
@@ -69,7 +69,7 @@ def test_a_reading_names_its_request():
         prompt = fill(template, {**criterion(context, dimension), "target": row["output"]}).text
         digest = hashlib.sha256(f"strict\n\n{instruction}\n\n{prompt}".encode()).hexdigest()[:16]
         digests[row["output_id"]] = digest
-    read = [row for row in lines("apart-replies-strict") if "output_id" in row]
+    read = [row for row in lines("order1-apart-replies-strict") if "output_id" in row]
     assert {row["output_id"]: row["request"] for row in read} == digests
 
 
@@ -87,7 +87,7 @@ def test_the_shift_of_ratings_by_another_program(sample):
     means, variances = [], []
     for judge in ("strict", "lenient"):
         ratings = []
-        for row in lines(f"apart-{sample}-{judge}"):
+        for row in lines(f"order1-apart-{sample}-{judge}"):
             if "output_id" in row:
                 share = row["percent"]
                 ratings.append(sum(n * p for n, p in enumerate(share, 1)) / sum(share))

@@ -18,7 +18,7 @@ from refladder.signatures import (
 def signature(**changed):
     """A signature of ratings on two criteria, by a server on this machine; None leaves a part out."""
     parts = {
-        "ladders": "general/reply-2@" + "a" * 12,
+        "ladders": "general/reply@" + "a" * 12,
         "certificate": "1" * 12,
         "anchors": "a,b,c",
         "criteria": "helpfulness@11,tone@22",
@@ -51,7 +51,7 @@ RECORDED = [
     {"least-mass": "0.2"},
 ]
 OTHERS = [
-    {"ladders": "general/reply-2@" + "b" * 12},
+    {"ladders": "general/reply@" + "b" * 12},
     {"anchors": "a,b"},
     {"anchors": None},
     {"criteria": "helpfulness@12,tone@22"},
@@ -127,7 +127,7 @@ def test_grades_by_rungs_are_on_the_scale_of_the_ladders_for_every_judge(column)
     read = signature(answers="rating", prompts="open/rating@1", sampling=None)
     assert same_scale(SIGNATURE, read, column, across_judges=True)
     refused = [
-        {"ladders": "general/reply-2@" + "b" * 12},
+        {"ladders": "general/reply@" + "b" * 12},
         {"anchors": "a,b,c,d"},
         {"criteria": "helpfulness@12,tone@22"},
         {"place": None},
@@ -163,6 +163,18 @@ def test_other_signatures_are_compared_as_they_are():
     student = "backend:distilled:ngrams@1|learned:x_score@2|refladder:0.1.0"
     assert same_scale(student, student.replace("0.1.0", "0.2.0"))
     assert not same_scale(student, student.replace("ngrams@1", "ngrams@2"))
+
+
+def test_a_renamed_set_is_the_same_run_and_another_set_of_that_name_is_said():
+    today, before = signature(), signature(ladders="general/reply-2@" + "a" * 12)
+    assert same_run(before, today)
+    assert not same_run(signature(ladders="mine/reply-2@" + "a" * 12), today)
+    here, there = differing_parts(signature(ladders="general/story@ca95c4e8f728"), today)
+    assert here == (
+        "ladders:general/story@ca95c4e8f728 (another set that was called general/story before: "
+        "bench/readings/three-anchors/story in the repository)"
+    )
+    assert there == "ladders:general/reply@" + "a" * 12
 
 
 def test_what_a_signature_says():

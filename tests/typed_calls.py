@@ -21,5 +21,5 @@ def evaluate_one_or_several(rows: list[dict[str, Any]]) -> None:
     refladder.evaluate(story, jugde="builtin")  # type: ignore[call-overload] # a misspelled parameter is an error
     refladder.jury([rows, "rows.csv"], least=1, median=True)
     refladder.jury([rows, rows], leats=1)  # type: ignore[call-arg] # a misspelled parameter is an error
-    assert_type(refladder.watch("general/reply-2", baseline="judge.json"), dict[str, Any])
-    refladder.watch("general/reply-2")  # type: ignore[call-arg] # a watch needs a baseline
+    assert_type(refladder.watch("general/reply", baseline="judge.json"), dict[str, Any])
+    refladder.watch("general/reply")  # type: ignore[call-arg] # a watch needs a baseline

@@ -1,7 +1,7 @@
 """Compare replies of the same content in English and German: `python bench/sets/languages.py`; no model is asked.
 
 The readings are bench/readings/languages-*.jsonl: 40 replies in both languages, written for the project, on helpfulness.
-`reply-2` and `reply-2-de` are stated probabilities for levels 1 to 5 against the first anchor of these sets; `rating` are
+`reply` and `reply-de` are stated probabilities for levels 1 to 5 against the first anchor of these sets; `rating` are
 percentages of the ratings 1 to 5. Each reader saw every reply in one of its two languages, half of them in each. The second
 table is where the German replies are on the German set.
 """
@@ -37,7 +37,7 @@ def places() -> None:
     print()
     print("| replies | median grade | lowest | highest | beat the top rung |")
     print("|---|--:|--:|--:|--:|")
-    readings = read("reply-2-de")
+    readings = read("reply-de")
     for kind, words in KINDS.items():
         of_kind = [each for name, each in readings.items() if name.endswith(f"/{kind}/de")]
         # A grade is 1 plus 4 times the share of the rungs that are beaten.
@@ -53,7 +53,7 @@ def main() -> None:
     random = np.random.default_rng(0)
     print("| way | shift, English to German | 95 % interval | decisions that change | Spearman |")
     print("|---|--:|---|--:|--:|")
-    for way in ("reply-2", "reply-2-de", "rating"):
+    for way in ("reply", "reply-de", "rating"):
         scores = {name: score(way, percent) for name, percent in read(way).items()}
         texts = sorted({name.rpartition("/")[0] for name in scores})
         english, german = (

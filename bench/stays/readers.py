@@ -1,9 +1,9 @@
-"""Split the second study among readers, and collect what they wrote: texts and rungs apart, at most 20 requests each.
+"""Split the study with readers apart, and collect what they wrote: texts and rungs apart, at most 20 requests each.
 
     python bench/stays/readers.py draw ../shared/data FOLDER     # a file of requests for each reader
     python bench/stays/readers.py collect ../shared/data FOLDER  # their answers become bench/readings/apart-*.jsonl
 
-A reader gets one file FOLDER/requests/NNN.txt and writes FOLDER/answers/NNN.txt. The plan is section 2 of plan.md. Files of
+A reader gets one file FOLDER/requests/NNN.txt and writes FOLDER/answers/NNN.txt. The plan is section 3 of plan.md. Files of
 requests hold texts of the benchmarks, so FOLDER is outside the repository.
 """
 
@@ -28,6 +28,8 @@ READINGS = HERE.parent / "readings"
 PUBLISHED = HERE.parent.parent / "published_data" / "general"
 JUDGES = ("neutral1", "neutral2", "strict", "lenient", "crowd")
 SAMPLES = ("topicalchat", "summeval", "replies")
+# The readings of section 2, of the first order of the prompt, were drawn with other seeds.
+SEED = "order 2"
 MOST_REQUESTS = 20
 # Requests of one context that a reader may get, and the least distance between them.
 OF_A_CONTEXT, APART = 2, 5
@@ -65,7 +67,7 @@ def requests_of(sample: str, data: Path) -> tuple[list[Request], list[Request]]:
     """Return the requests about the texts of a sample, and about the rungs."""
     if sample == "replies":
         rows = lines_of(READINGS / "stays-replies.jsonl")
-        folder, name = PUBLISHED / "reply-2", "helpfulness"
+        folder, name = PUBLISHED / "reply", "helpfulness"
         contexts = {line["id"]: line for line in lines_of(folder / "contexts.jsonl")}
     else:
         drawn = next(each for each in samples.SAMPLES if each[0] == sample)
@@ -162,10 +164,10 @@ def parts_of(data: Path) -> list[tuple[str, str, list[Request]]]:
         kinds = requests_of(sample, data)
         for judge in JUDGES:
             for kind, requests in zip(("texts", "rungs"), kinds, strict=True):
-                for part in split(requests, f"{sample} {judge} {kind}"):
+                for part in split(requests, f"{SEED} {sample} {judge} {kind}"):
                     parts.append((sample, judge, part))
     # The number of a reader tells nothing about its judge.
-    random.Random(0).shuffle(parts)  # noqa: S311
+    random.Random(SEED).shuffle(parts)  # noqa: S311
     return parts
 
 

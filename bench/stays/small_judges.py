@@ -20,7 +20,7 @@ READINGS = HERE.parent / "readings"
 SAMPLES = (
     ("topicalchat", READINGS / "topicalchat-20", "engagingness"),
     ("summeval", READINGS / "summeval-10", "coherence"),
-    ("replies", "general/reply-2", "helpfulness"),
+    ("replies", "general/reply", "helpfulness"),
 )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from refladder.backends.metered import spent_json
 from refladder.commands import console, spending
 from refladder.commands.calling import Call
-from refladder.commands.options import subcommand
+from refladder.commands.options import given_arguments, given_options, subcommand
 from refladder.errors import ExitCode
 from refladder.options import OF_BACKENDS, OF_COST, like
 from refladder.report.log import Log, log_lines
@@ -39,6 +39,12 @@ if TYPE_CHECKING:
         help="Judgments file, for resuming. Default: certificate.judgments.jsonl in the folder of "
         "SET; none for a shipped set.",
     ),
+    like(
+        "judgments_from",
+        help="File of judgments of these rungs instead of a judge, such as "
+        "certificate.judgments.jsonl.gz of a shipped set. No model is asked.",
+        multiple=False,
+    ),
     *OF_COST,
     "prompts",
     "as_json",
@@ -57,13 +63,14 @@ def command(*, money: spending.SpendingOptions, given: Given, as_json: bool) -> 
     Examples:
         refladder certify my-ladders --judge hf:ORG/MODEL
         refladder certify demo/story --dry-run
+        refladder certify FOLDER --judgments-from FOLDER/certificate.judgments.jsonl.gz
     """
     from refladder.files.certificate import json_of
     from refladder.jobs.certify import rehearse, run, spec_of
     from refladder.statistics.certificate import REFUSE, UNTESTED
 
     session = spending.Spending(money)
-    spec = spec_of(given)
+    spec = spec_of(given, given_options())
     if not session.approves(partial(rehearse, spec), as_json=as_json):
         return ExitCode.DONE
     events = console.Console(as_json=as_json)
@@ -102,6 +109,7 @@ def certify(
     answers: int | str = 0,
     prompts: str | Path | None = None,
     judgments: str | Path | None = None,
+    judgments_from: str | Path | None = None,
     store: str | Path | bool | None = None,
 ) -> dict[str, Any]:
     """Judge every pair of rungs of every ladder in both orders, and say whether the ladders rise: `refladder certify`.
@@ -117,6 +125,7 @@ def certify(
         prompts: folder of templates that replace the shipped ones.
         judgments: file that stores the judgments; None for `certificate.judgments.jsonl` in the folder, or none without
             a folder.
+        judgments_from: file of judgments of these rungs instead of a judge, such as `certificate.judgments.jsonl.gz`.
         store: response store; None for the default of the command line, False for none.
 
     Returns:
@@ -132,6 +141,7 @@ def certify(
     from refladder.report.certificate_tables import shown_certificate
 
     with Call(certify, locals(), table="") as call:
-        certificate = run(spec_of(call.given), call.session(), Log())
+        spec = spec_of(call.given, list(given_arguments(command, call.given)))
+        certificate = run(spec, call.session(), Log())
         log_lines(certificate.notes)
         return shown_certificate(certificate)

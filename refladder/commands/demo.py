@@ -38,7 +38,7 @@ EXPLANATION = """\
 CONTEXT = "story-04"
 NEW = "Ember sneezed whenever she stood near the hoard, so she traded the gold for opals, and guarded those in peace."
 OWN_DATA = (
-    "Your own data: `refladder score TABLE --ladders general/reply-2` scores replies to prompts that are new every day. "
+    "Your own data: `refladder score TABLE --ladders general/reply` scores replies to prompts that are new every day. "
     "For prompts that come back, `refladder build TABLE --task-file TASK.toml --writer MODEL --out my-ladders` "
     "generates ladders, and `refladder score TABLE --ladders my-ladders` scores with them."
 )

@@ -71,8 +71,8 @@ def command(*, given: Given, money: spending.SpendingOptions, as_json: bool) -> 
     interrupted run. Exit code 3: a verdict is order or unknown.
 
     Examples:
-        refladder watch general/reply-2 --judge openai:MODEL --baseline judge.json --new
-        refladder watch general/reply-2 --judge openai:MODEL --baseline judge.json
+        refladder watch general/reply --judge openai:MODEL --baseline judge.json --new
+        refladder watch general/reply --judge openai:MODEL --baseline judge.json
     """
     from refladder.jobs.watch import rehearse, spec_of, watch
 

@@ -37,7 +37,7 @@ from refladder.scoring.columns import LOW_MASS, anchor_spread_column, column_nam
 from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import level_of
-from refladder.signatures import GRADE
+from refladder.signatures import GRADE, with_earlier_sets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -391,9 +391,11 @@ def _ladders(
     except RefladderError as error:
         warned.append(f"The rungs are not shown: {error}")
         return None
-    if not run.ladders.partition("|")[0].endswith(f"@{ladders.digest}"):
+    judged = run.ladders.partition("|")[0]
+    if not judged.endswith(f"@{ladders.digest}"):
         warned.append(
-            f"The rungs are not shown: the ladder set {name} has changed since the table was scored."
+            f"The rungs are not shown: the table was scored with {with_earlier_sets(judged)}, and {name} has other ladders "
+            "now."
         )
         return None
     return ladders

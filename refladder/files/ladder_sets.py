@@ -29,6 +29,7 @@ from refladder.errors import DataError, UnknownNameError, UsageError, plural
 from refladder.files import hub
 from refladder.files.certificate import CERTIFICATE, Certificate, read_certificate
 from refladder.files.jsonl import (
+    LOG,
     atomic,
     check_name,
     read_bytes,
@@ -59,6 +60,7 @@ from refladder.records import (
     by_name,
     names_of,
 )
+from refladder.signatures import RENAMED
 from refladder.typed import checked
 
 if TYPE_CHECKING:
@@ -187,8 +189,19 @@ def rated_names() -> list[str]:
     return [name for name in published_names() if (_root() / name / "ratings.jsonl").is_file()]
 
 
+def _name_of_today(name: str) -> str:
+    """Return the name of a shipped set that had another one, and the same name for other sets."""
+    return name if Path(name).is_dir() else RENAMED.get(name, name)
+
+
+@cache
+def _tell(name: str, today: str) -> None:
+    LOG.warning("%s is called %s now, and is the same set", name, today)
+
+
 def find_folder(name: str) -> Path:
     """Return the folder of a ladder set: a shipped name, or a path."""
+    name = _name_of_today(name)
     if name in published_names():
         return _root() / name
     path = Path(name)
@@ -417,7 +430,7 @@ def load_ladders(name: str | Path, *, certified: bool = True) -> LadderSet:
         rows = read_rows(name)
         if "rungs" not in (rows.columns() or ["rungs"]):
             raise DataError(
-                f"{name}: a table without ladders; name a shipped set, such as general/reply-2, or the folder of "
+                f"{name}: a table without ladders; name a shipped set, such as general/reply, or the folder of "
                 "`refladder build`"
             )
         check_name(Path(name).name, "signatures")
@@ -465,6 +478,9 @@ def open_parts(name: str) -> Parts:
         snapshot = hub.fetch(name, tuple(OF_A_SET))
         return read_release(snapshot.folder, str(snapshot.address), snapshot.manifest)
     folder = find_folder(name)
+    if (today := _name_of_today(name)) != name:
+        _tell(name, today)
+        name = today
     # The name of the folder is enough, as the digest is part of signatures; it does not depend on the parent folder.
     label = name if name in published_names() else folder.resolve().name
     check_name(label, "signatures")

@@ -199,7 +199,7 @@ def _check_writer(spec: BuildSpec, named: str | Backend | None, events: Events) 
         raise UsageError(
             f"no writer is named for the ladders of your table. Name a model with {option('writer')} MODEL; give "
             f"every rung as a text with {option('human')} TABLE; or build nothing, and score with a general set, "
-            "such as `refladder score TABLE --ladders general/reply-2`"
+            "such as `refladder score TABLE --ladders general/reply`"
         )
     if needed and named == "builtin":
         events.notice(STOCK, once=True)

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from refladder.arrays import known, known_mean
-from refladder.backends import connect
+from refladder.backends import Backend, connect
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.rewards import NO_DIMENSION
-from refladder.errors import NotConvergedError, UsageError, plural
+from refladder.errors import DataError, NotConvergedError, UsageError, option, plural
 from refladder.files.certificate import (
     Certificate,
     Counts,
@@ -32,12 +32,13 @@ from refladder.files.certificate import (
 )
 from refladder.files.ladder_sets import LadderSet, load_ladders, published_names
 from refladder.files.locks import locked, locked_folder
+from refladder.jobs.recorded_judgments import recorded_files
 from refladder.prompts import check_folder
 from refladder.records import OUTCOMES, by_name, without_none
 from refladder.scoring.asker import Asker, mode_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judge_check import judge_checks
-from refladder.scoring.judgment_file import JudgmentIndex
+from refladder.scoring.judgment_file import JudgmentIndex, read_judgments
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import (
     anchors_compared,
@@ -63,10 +64,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from refladder.arrays import FloatArray
-    from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.events import Events
-    from refladder.records import Judgment, Ladder, Progress
+    from refladder.options import NamedOptions
+    from refladder.records import (
+        Completion,
+        Judgment,
+        LabelReading,
+        Ladder,
+        Progress,
+        Prompt,
+        Sampling,
+    )
     from refladder.scoring.question import Question
     from refladder.session import Session
 
@@ -77,6 +86,35 @@ JUDGMENTS = "certificate.judgments.jsonl"
 BATCH = 256
 _SURFACE = "builtin"
 _TESTS = "exact one-sided sign test over contexts, Holm within a dimension"
+
+
+class _Recorded(Backend):
+    """The judge of a file of judgments, which is asked nothing more."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.run, located = read_judgments(path)
+        self.judgments = [judgment for _, judgment in located]
+        self._path = path
+
+    @property
+    def fingerprint(self) -> str:
+        return self.run.recipe.backend
+
+    @property
+    def answering(self) -> Sampling | None:
+        return self.run.recipe.sampling
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        raise self._lacks(prompts)
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        raise self._lacks(prompts)
+
+    def _lacks(self, prompts: Sequence[Prompt]) -> DataError:
+        return DataError(
+            f"{self._path}: no judgments of some rungs ({plural(len(prompts), 'prompt')}); name the judgments of exactly "
+            f"these ladders and prompts, or a judge with {option('judge')}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +131,10 @@ class RungsSpec:
         """Open the judge; that of a dry run gives no answers."""
         writes = mode_of(self.asking.answers).writes
         judge = session.open(self.judge, self.judge_options, writes=writes)
-        return open_asker(self.ladders, judge, self.asking)
+        asker = open_asker(self.ladders, judge, self.asking)
+        if isinstance(self.judge, _Recorded):
+            asker.log.take(self.judge.judgments)
+        return asker
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -106,17 +147,25 @@ class RungsSpec:
             yield
 
 
-def spec_of(given: Given) -> RungsSpec:
-    """Return the settings for a set without its certificate; a folder gets a new one, and a file of judgments."""
+def spec_of(given: Given, named: NamedOptions) -> RungsSpec:
+    """Return the settings for a set without its certificate; a folder gets a new one, and a file of judgments.
+
+    `named` is what the user named, which recorded judgments may not go with.
+    """
     asking = asking_of(given)
-    ladders, folder = given["ladders"], None
+    ladders, folder, recorded = given["ladders"], None, given["judgments_from"]
+    if recorded is not None:
+        recorded_files(given, named, None)
+        given = {**given, "judge": _Recorded(recorded)}
+        asking = replace(asking, answers=given["judge"].run.answers)
     if isinstance(ladders, LadderSet):
         opened = replace(ladders, certificate=None)
     else:
         opened = load_ladders(ladders, certified=False)
         if str(ladders) not in published_names() and Path(ladders).is_dir():
             folder = Path(ladders)
-            asking = replace(asking, judgments=asking.judgments or folder / JUDGMENTS)
+            if recorded is None:
+                asking = replace(asking, judgments=asking.judgments or folder / JUDGMENTS)
     return chosen(RungsSpec, {**given, "ladders": opened, "asking": asking, "folder": folder})
 
 

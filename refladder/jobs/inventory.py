@@ -47,8 +47,9 @@ def _whose(ladders: LadderSet) -> str:
 
 
 def _row_of(ladders: LadderSet) -> str:
-    """Return what a row has that a shared set can score."""
-    return _WITH_PASSAGES if _has_passages(ladders) else _ROWS.get(ladders.task, "a text")
+    """Return what a row has that a shared set can score, and its language where that is not English."""
+    row = _WITH_PASSAGES if _has_passages(ladders) else _ROWS.get(ladders.task, "a text")
+    return row if ladders.language in {None, "en"} else f"{row} in the language {ladders.language}"
 
 
 def _has_passages(ladders: LadderSet) -> bool:

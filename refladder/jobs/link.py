@@ -15,7 +15,7 @@ from refladder.jobs.same_texts import columns_of, fields_of, shared_id, text_key
 from refladder.loaders.input_rows import Mapped
 from refladder.loaders.scored_tables import OneScale, reported
 from refladder.records import COLUMN, Decisions, Link, LinkedColumn
-from refladder.signatures import OF_SCORES, is_older, is_revised, same_scale
+from refladder.signatures import OF_SCORES, is_older, is_revised, same_scale, with_earlier_sets
 from refladder.statistics import column_maps
 from refladder.statistics.decisions import deciding_cutoffs
 from refladder.version import __version__
@@ -305,7 +305,7 @@ class Linker:
         if not mapped and not same_scale(signature, self.target):
             raise DataError(
                 f"{where}: {self._name} maps scores with the signature {self._from} to {self.target}, and "
-                f"this row has {signature or 'no signature'}; link this table with `refladder link`"
+                f"this row has {with_earlier_sets(signature or 'no signature')}; link this table with `refladder link`"
             )
         return mapped
 

@@ -58,7 +58,7 @@ from refladder.scoring.recorded import read_recorded, recorded_mode
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import FIRST_BATCH, WINDOW, LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen
-from refladder.signatures import same_run
+from refladder.signatures import same_run, with_earlier_sets
 from refladder.thoughts import ANSWER, after_thoughts
 
 if TYPE_CHECKING:
@@ -361,7 +361,8 @@ def check_scored(spec: ScoreSpec, signature: str) -> None:
         same_file = judgments is not None and record.options.judgments == str(judgments)
         if not same_file and not same_run(record.signature, signature):
             raise UsageError(
-                f"{out}: holds scores with the signature {record.signature}, and this run has {signature}; {NEXT_STEP}"
+                f"{out}: holds scores with the signature {with_earlier_sets(record.signature)}, and this run has "
+                f"{signature}; {NEXT_STEP}"
             )
 
 

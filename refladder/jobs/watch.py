@@ -36,6 +36,7 @@ from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.scorer import LadderScorer
 from refladder.settings import Scoring, chosen
+from refladder.signatures import with_earlier_sets
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def spec_of(given: Given) -> WatchSpec:
         )
     if before is not None and before.ladders != ladders.digest:
         # The criteria and anchors of another set would be unknown names.
-        raise _another(path, "ladders", before.ladders, ladders.digest)
+        raise _another(path, "ladders", with_earlier_sets(before.ladders), ladders.digest)
     number = given["anchors"] or len(before.anchors if before else ladders.anchors)
     ladders = with_anchors(ladders, number)
     dimensions = tuple(choose_dimensions(ladders.dimensions, names))

@@ -48,7 +48,7 @@ from refladder.many_files.workers import DEATHS
 from refladder.parsing import adapter, each_leaf
 from refladder.scoring.modes import mode_of
 from refladder.scoring.score_report import ScoreReport
-from refladder.signatures import scale_of
+from refladder.signatures import scale_of, with_earlier_sets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -243,8 +243,10 @@ def _continued(
             rung_judgments=before.rung_judgments,
         )
     if any(name.startswith((f"{JUDGMENTS}/", f"{COUNTS}/")) for name in sizes):
+        ladders = with_earlier_sets(before.settings.get("ladders"))
+        shown = [f"ladders: {ladders}" if name == "ladders" else name for name in others]
         raise UsageError(
-            f"{folder.address}: holds files of another run (other {', '.join(others)}); choose another folder, "
+            f"{folder.address}: holds files of another run (other {', '.join(shown)}); choose another folder, "
             "or delete this one"
         )
     # The earlier command asked nothing, such as one with a wrong column.

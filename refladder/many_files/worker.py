@@ -41,7 +41,7 @@ from refladder.scoring.score_report import ScoreReport  # noqa: TC001  pydantic 
 from refladder.scoring.scorer import LadderScorer
 from refladder.session import Session, checks_folder
 from refladder.settings import ScoreSpec, Scoring, Tables, chosen
-from refladder.signatures import scale_of
+from refladder.signatures import scale_of, with_earlier_sets
 from refladder.students import first_pass
 from refladder.students.student import open_student
 
@@ -324,8 +324,8 @@ class Worker:
     def _compare(self, own: str, before: str | None) -> None:
         if before is not None and scale_of(own) != scale_of(before):
             raise UsageError(
-                f"{self._task.folder}: its files are of another run ({before}), this run is {own}; choose another "
-                "folder, or delete this one"
+                f"{self._task.folder}: its files are of another run ({with_earlier_sets(before)}), this run is {own}; "
+                "choose another folder, or delete this one"
             )
 
     def _spent(self) -> dict[str, float]:

@@ -65,7 +65,7 @@ from refladder.records import (
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import level_of
 from refladder.scoring.unread import MOST_ROWS, THE_ANSWER
-from refladder.signatures import scale_of
+from refladder.signatures import scale_of, with_earlier_sets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -664,7 +664,9 @@ def _difference(stored: Run, wanted: Run) -> str:
     if stored.recipe != wanted.recipe:
         return f"made by {stored.recipe.signature}, this run is {wanted.recipe.signature}"
     if scale_of(stored.ladders) != scale_of(wanted.ladders):
-        return f"against ladders {stored.ladders}, this run's are {wanted.ladders}"
+        return (
+            f"against ladders {with_earlier_sets(stored.ladders)}, this run's are {wanted.ladders}"
+        )
     if stored.answers != wanted.answers:
         return f"asked with {option('answers')} {stored.answers}, this run with {wanted.answers}"
     if stored.orders != wanted.orders:

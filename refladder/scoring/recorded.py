@@ -47,7 +47,7 @@ from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.modes import mode_of
 from refladder.scoring.modes.rating_answer import shares_of
 from refladder.scoring.question import level_of, rung_id
-from refladder.signatures import scale_of
+from refladder.signatures import scale_of, with_earlier_sets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -194,7 +194,7 @@ class Recorded(Backend):
             judged = str(scale_of(signature))
             if judged.partition("|")[0].rpartition("@")[2] not in digests:
                 raise DataError(
-                    f"{place}: these judgments are of the ladders {judged}, and {ladders.name} has others "
+                    f"{place}: these judgments are of the ladders {with_earlier_sets(judged)}, and {ladders.name} has others "
                     f"({ladders.digest}); name those that were judged with {option('ladders')} SET"
                 )
 

@@ -119,7 +119,7 @@ def test_a_table_needs_a_writer_and_nothing_is_written(own, tmp_path, fails, mor
     assert fails(2, f"{own} {more}") == (
         "refladder: no writer is named for the ladders of your table. Name a model with --writer MODEL; give every "
         "rung as a text with --human TABLE; or build nothing, and score with a general set, such as `refladder score "
-        "TABLE --ladders general/reply-2`\n"
+        "TABLE --ladders general/reply`\n"
     )
     assert sorted(tmp_path.iterdir()) == before
 

@@ -224,9 +224,9 @@ CASES = {
     ),
     "watch": (
         lambda _, out: refladder.watch(
-            "general/reply-2", answers="rating", dimensions=["clarity"], baseline=out / "w.json", new=True
+            "general/reply", answers="rating", dimensions=["clarity"], baseline=out / "w.json", new=True
         ),
-        "watch general/reply-2 --answers rating --dimension clarity --baseline {out}/w.json --new --json",
+        "watch general/reply --answers rating --dimension clarity --baseline {out}/w.json --new --json",
     ),
     "jury": (
         lambda g, out: refladder.jury([g / "scored.jsonl", g / "two.jsonl"], least=2, out=out / "j.jsonl"),

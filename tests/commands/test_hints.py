@@ -292,14 +292,21 @@ def test_builtin_refused_leads_to_a_judge(fails):
     first, again = fails(2, line), fails(2, line)
     advice = "builtin counts words and reads no meaning, so name a judge model with --judge"
     assert advice in first
-    assert re.search(r"delete the stored results \(2\) in \S*checks to ask again", again)
+    assert re.search(r"delete the stored results \(3\) in \S*checks to ask again", again)
 
 
 def test_a_run_without_ladders_names_the_shipped_sets_that_fit_the_columns(fails, tmp_path):
     table = tmp_path / "t.csv"
     for header, fits, others in (
         ("output", ["general/document (a text)"], ["general/reply", "general/grounded"]),
-        ("reply,context", ["general/reply (a request and a reply)"], ["general/document"]),
+        (
+            "reply,context",
+            [
+                "general/reply (a request and a reply)",
+                "general/reply-de (a request and a reply in the language de)",
+            ],
+            ["general/document"],
+        ),
         (
             "output,context,background",
             ["general/grounded (a question, passages"],

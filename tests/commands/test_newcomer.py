@@ -58,9 +58,7 @@ def test_the_demo_ends_with_a_text_on_a_ladder_and_the_way_to_own_data(demo):
     assert [place[:2] for place in placed] == sorted([*rungs, new], reverse=True)
     assert [words for _, name, words in placed if name == "new"] == [row["output"].split()[0]]
     *_, own = picture.splitlines()
-    assert own.startswith(
-        "Your own data: `refladder score TABLE --ladders general/reply-2` scores "
-    )
+    assert own.startswith("Your own data: `refladder score TABLE --ladders general/reply` scores ")
     assert "`refladder build TABLE --task-file TASK.toml --writer MODEL --out my-ladders`" in own
 
 

@@ -83,10 +83,10 @@ def test_rungs_of_a_shared_set_are_grouped_by_the_request_of_their_anchor(
         {"output_id": "b", "context": "Say bye.", "output": "Goodbye, my friend."},
         {"output_id": "c", "context": "Say nothing.", "output": ""},
     ]
-    line = f"score {write_jsonl(table)} --ladders general/reply-2 --anchors 2 --dimension clarity --any-judge"
+    line = f"score {write_jsonl(table)} --ladders general/reply --anchors 2 --dimension clarity --any-judge"
     assert command(f"{line} --out {out}").code == 3
     data = read_run(out)
-    ladders = load_ladders("general/reply-2")
+    ladders = load_ladders("general/reply")
     anchors = ladders.anchors[:2]
     assert data.key["anchors"] == [ladders.contexts[anchor].text for anchor in anchors]
     # One list for all rows: the rungs of the first anchor, then those of the second.
@@ -115,8 +115,8 @@ def test_a_changed_ladder_set_is_a_warning(scored):
     config.write_text(config.read_text().replace("demo/story", "demo/dialogue"))
     data = read_run(scored)
     assert "rungs" not in data.key
-    words = "the ladder set demo/dialogue has changed since the table was scored."
-    assert data.key["warnings"][-1] == f"The rungs are not shown: {words}"
+    words = r"The rungs are not shown: the table was scored with demo/story@\w{12}, and demo/dialogue has other ladders now\."
+    assert re.fullmatch(words, data.key["warnings"][-1])
 
 
 def test_damaged_files_of_a_run_are_named(scored):

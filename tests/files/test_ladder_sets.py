@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from refladder.errors import DataError, UnknownNameError, UsageError
+from refladder.files import ladder_sets
 from refladder.files.jsonl import write_records
 from refladder.files.ladder_sets import (
     choose_dimensions,
+    find_folder,
     ladder_set,
     load_ladders,
     published_names,
@@ -85,7 +87,7 @@ def test_sets_that_are_not_there(tmp_path):
     table = tmp_path / "scored.csv"
     table.write_text("output,clarity_score\na,1\n")
     message = (
-        f"^{table}: a table without ladders; name a shipped set, such as general/reply-2, or the"
+        f"^{table}: a table without ladders; name a shipped set, such as general/reply, or the"
     )
     with pytest.raises(DataError, match=message):
         load_ladders(table)
@@ -170,3 +172,14 @@ def test_a_set_whose_name_is_not_utf8_is_refused(fails, stories, tmp_path):
     for path in Path(odd).glob("*.*"):
         path.rename(Path(odd) / "fine" / path.name)
     assert load_ladders(f"{odd}/fine").name == "fine"
+
+
+def test_a_set_that_was_renamed_opens_by_its_old_name_with_one_line(caplog, tmp_path, monkeypatch):
+    ladder_sets._tell.cache_clear()
+    opened = [load_ladders("general/reply-2"), load_ladders("general/reply-2")]
+    assert opened == [load_ladders("general/reply")] * 2
+    assert caplog.messages == ["general/reply-2 is called general/reply now, and is the same set"]
+    # A folder of one's own is what its path says.
+    shutil.copytree(find_folder("demo/story"), tmp_path / "general/reply-2")
+    monkeypatch.chdir(tmp_path)
+    assert load_ladders("general/reply-2").task == "story"

@@ -92,7 +92,7 @@ def test_two_files_are_two_systems_and_are_scored(read, tmp_path, command):
         ("gpt", 0.5),
         ("llama", 0),
     ]
-    line = "score gpt/any.jsonl --ladders general/reply-2 --dimension clarity --any-judge"
+    line = "score gpt/any.jsonl --ladders general/reply --dimension clarity --any-judge"
     rows = command(f"{line} --column context=metadata_question --quiet").rows
     assert [type(row["clarity_score"]) for row in rows] == [float, float]
 

@@ -195,7 +195,7 @@ def test_a_log_is_scored_as_a_table(finished, tmp_path, command, monkeypatch):
     assert command(f"{line} --out scored.csv").code == 3
     done = command("compare scored.jsonl --by coherence_grade --column system=model --json")
     assert "refladder: 1 system in scored.jsonl" in done.err
-    alone = command(f"score {finished.location} --ladders general/reply-2 --any-judge --dry-run")
+    alone = command(f"score {finished.location} --ladders general/reply --any-judge --dry-run")
     assert "no context in 3 of 4 rows" in alone.err
     assert refladder.score(
         finished.location,
@@ -237,7 +237,7 @@ def log_of(folder, number, **more):
 
 def test_a_log_that_is_not_whole_is_refused(tmp_path, fails):
     def told(log):
-        told = fails(2, f"score {log} --ladders general/reply-2")
+        told = fails(2, f"score {log} --ladders general/reply")
         return told.removeprefix(f"refladder: {log}: ")
 
     broken = log_of(tmp_path / "error", 2)

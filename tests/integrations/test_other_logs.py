@@ -63,7 +63,7 @@ def test_a_log_of_promptfoo(name, tmp_path, monkeypatch, command, caplog):
     # promptfoo ends with the code 100 where a test fails.
     assert code in {0, 100}, said
     monkeypatch.chdir(tmp_path)
-    line = f"score {name} --ladders general/reply-2 --dimension clarity --any-judge --column context=input"
+    line = f"score {name} --ladders general/reply --dimension clarity --any-judge --column context=input"
     assert command(f"{line} --out scored.jsonl").code == 3
     rows = {(row["model"], row["metadata_question"]): row for row in read_lines("scored.jsonl")}
     echo, other = (rows["echo", each] for each in QUESTIONS)
@@ -121,7 +121,7 @@ def test_a_log_of_lm_eval(tmp_path, monkeypatch, command, fails):
     assert code == 0, said
     monkeypatch.chdir(tmp_path)
     (written,) = Path("out").glob("*/samples_story_*.jsonl")
-    line = "--ladders general/reply-2 --dimension clarity --any-judge --out scored.jsonl"
+    line = "--ladders general/reply --dimension clarity --any-judge --out scored.jsonl"
     done = command(f"score {written} --column context=input {line}")
     assert done.code == 0, done.err
     first, second = read_lines("scored.jsonl")

@@ -173,7 +173,8 @@ def test_readings_are_those_of_a_plain_loop_and_the_prefix_gives_the_labels_most
         options = {"ladders": ladders, "judge": judge, "any_judge": True, "least_mass": 0.2}
         if prefix:
             [row] = refladder.score(ROWS[:1], **options)
-            assert row["clarity_score"] is not None and row["clarity_note"] is None
+            assert row["clarity_score"] is not None
+            assert row["clarity_note"] is None
         else:
             # Without the prefix it follows the prompt so little that no answer of the check is read, and no row asked.
             with pytest.raises(JudgeRefusedError, match=r"is below 0\.2 \(--least-mass\)"):

@@ -407,12 +407,12 @@ def test_rungs_of_a_shared_set_are_under_the_request_of_their_anchor(opened, tmp
         {"output_id": "ticket-8", "context": "Say shalom.", "output": "שלום! Hello."},
         {"output_id": "ticket-9", "context": "Say nothing.", "output": ""},
     ]
-    options = {"ladders": "general/reply-2", "dimensions": ["clarity"], "any_judge": True}
+    options = {"ladders": "general/reply", "dimensions": ["clarity"], "any_judge": True}
     table = write_lines(tmp_path / "t.jsonl", rows)
     refladder.score(table, **options, out=tmp_path / "scored.jsonl")
     page = opened(page_of(tmp_path / "scored.jsonl", tmp_path / "page.html"), "examples")
     expect(page.locator("article.card h2").first).to_have_text("ticket-7")
-    ladders = refladder.load_ladders("general/reply-2")
+    ladders = refladder.load_ladders("general/reply")
     ladder = page.locator("article.card").first.locator(".ladder")
     ladder.evaluate("element => { element.open = true }")
     expect(ladder.locator(".rungs")).to_have_count(3)

@@ -13,7 +13,7 @@ from json_lines import read_lines
 import refladder
 from refladder.errors import DataError
 
-SET = "general/reply-2"
+SET = "general/reply"
 LEVELS = {
     rung.text: rung.level
     for (_, name), ladder in refladder.load_ladders(SET).ladders.items()

@@ -10,6 +10,7 @@ import pytest
 from ladder_judges import DIMENSION, Comparing, set_of
 from scored_folders import Inline, split
 
+import refladder
 from refladder.backends import connect
 from refladder.errors import DataError, UsageError
 from refladder.files.certificate import CERTIFICATE, json_of, sealed, write_certificate
@@ -193,6 +194,20 @@ def test_judgments_are_stored_and_not_asked_again(tmp_path):
     path.write_bytes(b"".join(lines[:20]) + lines[20][:30])  # killed while it wrote judgment 20
     assert certificate_of([[0, 1, 2]] * 6, judge, Asking(judgments=path)) == first
     assert judge.asked == 36 + 36 - 19
+
+
+def test_recorded_judgments_stand_in_for_a_judge(folder, tmp_path, fails):
+    judgments = tmp_path / "kept.jsonl"
+    certified = refladder.certify(folder, judge="builtin", judgments=judgments)
+    (folder / "certificate.json").unlink()
+    before = judgments.read_bytes()
+    assert refladder.certify(folder, judgments_from=judgments) == certified
+    assert (folder / "certificate.json").is_file()
+    assert judgments.read_bytes() == before
+    refused = f"{judgments}: no judgments of some rungs ("
+    assert refused in fails(2, f"certify demo/dialogue --judgments-from {judgments}")
+    only = "name the judgments of exactly these ladders and prompts, or a judge with --judge"
+    assert only in fails(2, f"certify demo/dialogue --judgments-from {judgments}")
 
 
 def test_a_set_without_texts_of_contexts_is_refused():

@@ -53,7 +53,7 @@ CERTAIN = {
 
 def test_a_set_that_a_newer_one_replaces_says_so_and_scores(command, write_jsonl, tmp_path):
     old = tmp_path / "old"
-    shutil.copytree(Path(__file__).parents[2] / "published_data/general/reply", old)
+    shutil.copytree(Path(__file__).parents[2] / "bench/readings/three-anchors/reply", old)
     with_note = (old / "set.json").read_bytes()
     settings = json.loads(with_note)
     del settings["replaced_by"]
@@ -62,7 +62,7 @@ def test_a_set_that_a_newer_one_replaces_says_so_and_scores(command, write_jsonl
     rows = write_jsonl(
         [{"output": "Please restart the router, and write again if it is still slow."}]
     )
-    note = "is replaced by general/reply-2; its scores stay as they are"
+    note = "is replaced by general/reply; its scores stay as they are"
     line = f"score {rows} --ladders {old} --any-judge"
     assert note not in command(line).err
     (old / "set.json").write_bytes(with_note)
@@ -229,9 +229,9 @@ def test_most_rows_in_other_letters_than_the_language_of_the_set_are_one_warning
     command, write_jsonl, texts, warned
 ):
     table = write_jsonl([{"output": text, "context": "My router is slow."} for text in texts])
-    line = f"score {table} --any-judge --ladders general/reply-2 --dimension clarity"
+    line = f"score {table} --any-judge --ladders general/reply --dimension clarity"
     step = (
-        ", and general/reply-2 is in Latin letters (language: en), so comparisons with its texts may mean little; build a "
+        ", and general/reply is in Latin letters (language: en), so comparisons with its texts may mean little; build a "
         "set with contexts in the language of the rows: `refladder build TABLE --task-file TASK.toml --shared 12`"
     )
     found = command(line).err
@@ -242,7 +242,7 @@ def test_most_rows_in_other_letters_than_the_language_of_the_set_are_one_warning
 def test_a_set_of_an_unknown_language_warns_of_no_letters(command, write_jsonl, tmp_path):
     table = write_jsonl([{"output": RUSSIAN, "context": "My router is slow."}])
     folder = tmp_path / "set"
-    shutil.copytree(Path(__file__).parents[2] / "published_data/general/reply-2", folder)
+    shutil.copytree(Path(__file__).parents[2] / "published_data/general/reply", folder)
     line = f"score {table} --any-judge --ladders {folder} --dimension clarity"
     assert "Cyrillic" in command(line).err
     for language in ("tlh", "ru", None):
@@ -267,7 +267,7 @@ def test_rows_without_passages_are_counted_where_every_anchor_has_a_background(
     assert notice.format(3) in command(f"{line}/grounded").err
     assert notice.format(2) in command(f"{line}/grounded --column background=passages").err
     # Anchors without a background, and documents, whose background is a number of words.
-    others = command(f"{line}/summary-2".replace("completeness", "fluency")).err
+    others = command(f"{line}/summary".replace("completeness", "fluency")).err
     others += command(f"{line}/document".replace("completeness", "neutrality")).err
     assert "no background" not in others
 
@@ -609,3 +609,42 @@ def test_three_steps_are_tested_with_five_anchors(anchors, tested):
         }
     )
     assert (certify(opened, open_asker(opened, Numbers())).tests is not None) == tested
+
+
+EARLIER = "e7e433826895 (another set that was called general/reply before: bench/readings/three-anchors/reply in the repository)"
+
+
+def test_a_run_against_the_set_that_had_a_name_before_is_told_so_by_its_digest(
+    command, fails, write_jsonl, tmp_path
+):
+    rows = [{"output": text, "context": "My router is slow."} for text in ("Wait.", "Restart it.")]
+    table, how = write_jsonl(rows), "--dimension clarity --any-judge --ladders"
+    source = Path(__file__).parents[2] / "bench/readings/three-anchors/reply"
+    shutil.copytree(source, tmp_path / "reply")
+    many = tmp_path / "many"
+    many.mkdir()
+    shutil.copy(table, many / "a.jsonl")
+    for rows_of, out in ((table, "old.jsonl"), (many, "old")):
+        done = command(f"score {rows_of} {how} {tmp_path / 'reply'} --out {tmp_path / out}")
+        assert done.code == 0, done.err
+    baseline = tmp_path / "watch.json"
+    watch = f"watch --answers rating --dimension clarity --baseline {baseline}"
+    assert command(f"{watch} --new {tmp_path / 'reply'} --anchors 3").code == 0
+    # Files of that time name the set as it was called.
+    for path in (
+        tmp_path / "old.jsonl",
+        *tmp_path.glob("old.jsonl.*"),
+        *(tmp_path / "old").rglob("*.json*"),
+    ):
+        path.write_text(
+            path.read_text("utf-8").replace("reply@e7e4", "general/reply@e7e4"), "utf-8"
+        )
+    assert command(f"score {table} {how} general/reply --out {tmp_path / 'new.jsonl'}").code == 0
+    for line in (
+        f"score {table} {how} general/reply --out {tmp_path / 'old.jsonl'}",
+        f"score {many} {how} general/reply --out {tmp_path / 'old'}",
+        f"score {table} {how} general/reply --judgments-from {tmp_path / 'old.jsonl.judgments.jsonl'}",
+        f"compare {tmp_path / 'old.jsonl'} {tmp_path / 'new.jsonl'}",
+        f"{watch} general/reply",
+    ):
+        assert EARLIER in fails(2, line), line

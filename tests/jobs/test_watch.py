@@ -14,7 +14,7 @@ from refladder.backends import Backend
 from refladder.errors import BackendError, DataError, UsageError
 from refladder.records import LabelReading
 
-SET = "general/reply-2"
+SET = "general/reply"
 LADDERS = refladder.load_ladders(SET)
 LEVELS = {
     rung.text: (rung.level, number)

@@ -133,7 +133,7 @@ def test_a_chat_has_the_scores_of_its_texts(form, tmp_path):
         pd.DataFrame(rows).to_parquet(path)
     else:
         table = rows if form == "rows" else pd.DataFrame(rows)
-    scored = {"ladders": "general/reply-2", "dimensions": ["clarity"], "any_judge": True}
+    scored = {"ladders": "general/reply", "dimensions": ["clarity"], "any_judge": True}
     plain = [{"context": f"{ASKED} {n}", "output": SAID * n} for n in (1, 2)]
     expected = [row["clarity_score"] for row in refladder.score(plain, **scored)]
     if isinstance(table, str):

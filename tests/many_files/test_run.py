@@ -455,7 +455,7 @@ def test_another_run_in_the_same_folder_is_refused(command, fails, inputs, tmp_p
     (other / "ladders.jsonl").write_text("".join(ladders[:-1]), "utf-8")
     (other / "certificate.json").unlink()
     text = fails(2, f"{line} --ladders {other}")
-    assert "holds files of another run (other ladders)" in text
+    assert "holds files of another run (other ladders: demo/story@" in text
     for path in prompts.rglob("*.md"):
         path.write_text(path.read_text("utf-8").replace("Better", "Superior"), "utf-8")
     assert "holds files of another run (other prompts)" in fails(2, line)

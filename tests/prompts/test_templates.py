@@ -329,22 +329,35 @@ def test_stated_shows_the_references_before_the_target_and_ends_with_the_form_of
 
 def test_a_rating_names_the_ends_of_the_scale_and_shows_what_it_shares_first():
     ends = ("\n1 is the worst: ", "\n5 is the best: ")
-    form = 'A line is the rating, a colon and its probability in percent, in the form "1: number"; '
+    last = {
+        "rating-stated": 'Answer with five lines from "1: number" to "5: number", in percent:',
+        "rating-together": "Answer for each criterion with its name and five lines "
+        'from "1: number" to "5: number", in percent:',
+    }
 
     def check(task, role):
         text, noun = plain(task, role), NOUNS[task]
-        criterion = "<criteria>" if role == "rating-together" else "<dimension>: <description>"
         own = ["<context>", "<background>", "<target>"]
         examples = ["<reference_context>", "<reference_background>", "<examples>"]
-        asked = ["Evaluation criteria:\n", criterion, *ends, "steps:\n"]
-        # Ratings on several criteria share all that comes before the first criterion.
-        apart = role in {"rating", "rating-stated"}
-        assert in_order(text, [*own, *asked] if apart else [*asked, *examples, *own])
+        general = [*ends, "steps:\n"]
+        criterion = "<criteria>" if role == "rating-together" else "<dimension>: <description>"
+        heading, after = noun, ""
+        if role in {"rating", "rating-stated"}:
+            # Criteria share all that comes before theirs, so it names none and is asked for once.
+            order = [*general, *own, criterion]
+            assert text.count("<dimension>") == 1
+            after = f"Criterion:\n{criterion}\n\n"
+        else:
+            # All rows share criteria and examples.
+            order = ["Evaluation criteria:\n", criterion, *general, *examples, *own]
+        if role in ANCHORED:
+            heading = f"Target {noun.lower()}"
+        assert in_order(text, order)
         assert [part for part in (criterion, *ends, "<target>") if part not in text] == []
-        heading = f"Target {noun.lower()}" if role in ANCHORED else noun
-        after = "Evaluation criteria:" if apart else "Answer with "
-        assert f"\n{heading}:\n<target>\n\n{after}" in text
-        assert (form in text) == (role not in {"rating", "anchored"})
+        assert f"\n{heading}:\n<target>\n\n{after}{last.get(role, 'Answer with ')}" in text
+        stated = role not in {"rating", "anchored"}
+        assert ("the rating, a colon and its probability in percent" in text) == stated
+        assert ('"1: number"' in text) == stated
         # A row of a shared set may have no context.
         if task != "document":
             assert " (empty if there is none):\n<context>\n" in text
@@ -356,6 +369,5 @@ def test_a_rating_names_the_ends_of_the_scale_and_shows_what_it_shares_first():
         whole, stated = plain(task, role), plain(task, f"{role}-stated")
         assert whole.split("Evaluation steps:")[0] == stated.split("Evaluation steps:")[0]
         shown = re.compile(r"\n\n[^\n]+:\n<.*>\n\n(?=Answer)", re.DOTALL)
-        if role == "anchored":
-            found = [shown.search(text.split("steps:")[1])[0] for text in (whole, stated)]
-            assert found[0] == found[1]
+        found = [shown.search(text.split("steps:")[1])[0] for text in (whole, stated)]
+        assert found[0] == found[1]

@@ -232,10 +232,10 @@ def test_a_table_is_no_judgments_file(tmp_path):
 
 ROOT = Path(__file__).parents[2]
 RECORDED = [
-    "published_data/general/reply-2/certificate.judgments.jsonl.gz",
+    "published_data/general/reply/certificate.judgments.jsonl.gz",
     "published_data/general/grounded/certificate.judgments.jsonl.gz",
     "bench/readings/summeval-coherence-own.jsonl.gz",
-    "bench/readings/placed-summary-2-fluency.jsonl.gz",
+    "bench/readings/placed-summary-fluency.jsonl.gz",
     "bench/readings/topicalchat-overall-own-pass2.jsonl.gz",
 ]
 
