@@ -34,7 +34,7 @@ AVOID = {
     r"rivals?": "other methods, baselines",
     r"stands?": "is, appears, is in",
     r"what (is there|there is)|(is|are|was|were) there( already| anyway)?(?=[.,;:)]|$)": "available, exists",
-    r"tells?|told": "reports, prints",
+    r"tells?(?! apart)|told": "reports, prints",
     r"nobody": "no one, with the subject that acts",
     r"save for|that which": "except for; what",
     r"so many": "a number, or 'this many'",

@@ -97,7 +97,7 @@ def _looks(
     asked = (*promise.look_values, promise.sure, condition, pool.unit)
     if promise.strict:
         asked = (*asked, "strict")
-    # A look at too few labels is known by its promise alone: more labels do not make another one of it.
+    # A look with too few labels is identified by its promise only, so adding labels does not count as a new look.
     whole, none = _digest((*asked, labels)), _digest(asked)
     here = table.by, table.label
     number, others = promise.look, []

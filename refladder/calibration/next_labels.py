@@ -103,24 +103,17 @@ class LabelPlan(Shown):
     needed: tuple[Needed, ...]
 
     def lines(self) -> list[str]:
-        """Return what the first look needs."""
+        """Return what a look costs."""
         if not self.needed:
             return []
-        shares = []
-        for each in self.needed:
-            shares.append(
-                f"about {each.none_bad:,} labels for a cut-off that keeps {each.kept:.0%} of the rows ({each.one_bad:,} "
-                "if one label above it is bad)"
-            )
-        drawn = "different contexts" if self.unit == "context" else "rows"
-        needs = f"The first look needs {', and '.join(shares)}, of {drawn} drawn at random."
         first, second = (1 - certainty(self.sure, look) for look in (1, 2))
         costs = f"the first may be wrong with probability {first:.3g}, and the second with {second:.3g}."
-        return [needs, f"Label them all before the first look. Each look costs: {costs}"]
+        return [f"Label them all before the first look. Each look costs: {costs}"]
 
     def tables(self) -> list[PlainTable]:
-        """Return the table of what more labels can promise."""
-        return [_plan_table(self.batches, self.look, self.precision, self.sure)]
+        """Return the table of what more labels can promise, and that of what the first look needs."""
+        plan = _plan_table(self.batches, self.look, self.precision, self.sure)
+        return [plan, _needed_table(self.needed, self.unit)] if self.needed else [plan]
 
     def summary(self) -> dict[str, Any]:
         """Return the plan as JSON values."""
@@ -197,6 +190,19 @@ def plan_labels(pool: Pool, table: LabelledTable, promise: Promise) -> tuple[Lab
         needed=() if pool.marked else _needed(sample.path, promise.share, sure),
     )
     return plan, pool.row_numbers[drawn].tolist()
+
+
+def _needed_table(needed: Sequence[Needed], unit: str) -> PlainTable:
+    """Show how many labels the first look needs."""
+    legend = (
+        ("kept", "share of the rows that the cut-off keeps"),
+        ("labels", "about this many labels, if none above the cut-off is bad"),
+        ("one bad", "about this many, if one label above it is bad"),
+    )
+    rows = [[f"{each.kept:.0%}", f"{each.none_bad:,}", f"{each.one_bad:,}"] for each in needed]
+    drawn = "different contexts" if unit == "context" else "rows"
+    caption = f"Labels that the first look needs, of {drawn} drawn at random"
+    return PlainTable(caption, [term for term, _ in legend], rows, legend)
 
 
 def _needed(path: Candidates, precision: float, sure: float) -> tuple[Needed, ...]:

@@ -75,7 +75,7 @@ class Call(ExitStack):
         if self.table is None:
             raise UsageError(f"a table must be {KINDS}, found None")
         if self.frame is None:
-            # A text in the place of a table is no file.
+            # A text given as a table is not a file.
             format_of(str(self.table))
             raise UsageError("a table in a file is written to another file; give out=PATH")
         return Collected(self.frame.form)

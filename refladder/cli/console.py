@@ -66,7 +66,7 @@ def resolved(**changed: Any) -> RunConfig:
 
 
 def console(*, hide: bool = True) -> RichConsole:
-    """Return standard output for tables, 100 columns wide if it is no terminal; their text is made `printable`."""
+    """Return standard output for tables, 100 columns wide if it is not a terminal; their text is made `printable`."""
     from rich.console import Console as RichConsole
     from rich.segment import Segment
 

@@ -35,7 +35,7 @@ QUIET = "refladder.quiet"
 
 
 class FromTable(click.Parameter):
-    """A parameter of a command that knows its declaration."""
+    """A parameter of a command, with its declaration."""
 
     declared: Option
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from refladder.options import Option
 
 JUDGMENTS_END = ".judgments.jsonl"
-# Values that are no files: standard input and output, and words of --unscored.
+# Values that are not files: standard input and output, and words of --unscored.
 _WORDS = ("-", "keep", "drop", "")
 # Files that refladder reads and writes in folders.
 _LINES = (

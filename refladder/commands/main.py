@@ -229,7 +229,7 @@ class _Messages(io.FileIO):
 
 def _open_streams() -> None:
     """Open the streams that the shell has closed, so that no file gets their numbers; messages cannot fail."""
-    # All three may be None, although their types exclude it.
+    # Any of the three can be None, despite their annotations.
     if sys.stdin is None:
         os.open(os.devnull, os.O_RDONLY)
     # It is opened for reading, so that writing fails.

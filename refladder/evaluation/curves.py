@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from refladder.methods.contract import Comparisons
 
 
-# A curve has this number of budgets if none are given.
+# Default number of budgets on a curve.
 POINTS = 10
 # Self-consistency is measured on subsets of these sizes.
 SIZES = (2, 3, 4, 6, 8, 12, 16)

@@ -182,7 +182,7 @@ def length_line(counts: Mapping[str, tuple[int, int]]) -> str:
 
 
 def _standing(checks: Sequence[Check]) -> str:
-    """Say that a set is not certified whose certificate is no pass; the first row is that of the whole."""
+    """Say that a set is not certified if its verdict is not `pass`; the first row is that of the whole."""
     if not checks or checks[0].verdict == PASS:
         return ""
     return f"**Not certified: the verdict is {checks[0].verdict}**, see Certificate.\n\n"

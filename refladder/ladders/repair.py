@@ -47,7 +47,7 @@ class Repair:
     def __call__(
         self, ladders: Sequence[Ladder], failures: Sequence[LadderFailure]
     ) -> tuple[list[Ladder], list[LadderFailure], Certificate]:
-        """Return ladders that the judge finds in order, the failures with those of the others, and the certificate.
+        """Return the ladders that pass, all failures, and the certificate.
 
         A set is one scale, so all ladders keep the same levels: a level is dropped only if it is to be dropped on every
         dimension. Otherwise the ladders with a rung out of order fail. Ladders whose judgments are unparsed are kept, and

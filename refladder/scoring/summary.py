@@ -120,12 +120,12 @@ def beyond_lines(
             beyond.append(f"{_texts(high, of_high)} {beats} the top rung")
         if low:
             texts = f"{low:,}" if high and of_high == of_low else _texts(low, of_low)
-            falls = agreeing(low, "falls", "fall")
+            ranks = agreeing(low, "ranks", "rank")
             lowest = "the lowest" if high else "the lowest rung"
-            beyond.append(f"{texts} {falls} below {lowest}")
-        # At least this number of texts does both, if the same ones were judged at both ends.
+            beyond.append(f"{texts} {ranks} below {lowest}")
+        # Lower bound on the number of texts beyond both ends, if the same ones were judged there.
         both = high + low - of_high if of_high is not None and of_high == of_low else 0
-        meaning = "scores hardly distinguish such texts"
+        meaning = "such scores are hard to tell apart"
         if both > 0:
             do = agreeing(both, "text does", "texts do")
             meaning = (

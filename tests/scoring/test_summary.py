@@ -75,29 +75,29 @@ def test_warnings_and_reasons_follow_the_counts():
         ),
         (
             ({"wit": 0}, {"wit": 1}, {"wit": 72}, {"wit": 72}),
-            "wit: 1 of 72 texts falls below the lowest rung",
+            "wit: 1 of 72 texts ranks below the lowest rung",
         ),
         (  # unparsed: 40 texts were judged against the top rung, and 1,200 against the lowest
             ({"wit": 1}, {"wit": 1100}, {"wit": 40}, {"wit": 1200}),
-            "wit: 1 of 40 texts beats the top rung, 1,100 of 1,200 texts fall below the lowest",
+            "wit: 1 of 40 texts beats the top rung, 1,100 of 1,200 texts rank below the lowest",
         ),
         (({"wit": 1}, {}, {"wit": 1}, {}), "wit: 1 of 1 text beats the top rung"),
         (
             ({"wit": 3}, {"wit": 1}, {"wit": 9}, {"wit": 9}),
-            "wit: 3 of 9 texts beat the top rung, 1 falls below the lowest",
+            "wit: 3 of 9 texts beat the top rung, 1 ranks below the lowest",
         ),
-        (({"wit": 1}, {"wit": 2}), "wit: 1 text beats the top rung, 2 fall below the lowest"),
+        (({"wit": 1}, {"wit": 2}), "wit: 1 text beats the top rung, 2 rank below the lowest"),
     ],
 )
 def test_texts_beyond_the_ladder_are_one_line_of_a_dimension(counts, line):
-    assert beyond_lines(*counts) == [f"{line}; scores hardly distinguish such texts"]
+    assert beyond_lines(*counts) == [f"{line}; such scores are hard to tell apart"]
 
 
 def test_texts_above_the_top_and_below_the_lowest_are_a_contradiction():
     # 47 + 37 - 59 = 25
     counts = {"wit": 47}, {"wit": 37}, {"wit": 59}, {"wit": 59}
     told = (
-        "wit: 47 of 59 texts beat the top rung, 37 fall below the lowest; at least 25 texts do both, so the answers of "
+        "wit: 47 of 59 texts beat the top rung, 37 rank below the lowest; at least 25 texts do both, so the answers of "
         "the judge contradict each other"
     )
     assert beyond_lines(*counts) == [told]
@@ -114,8 +114,8 @@ def test_the_summary_names_only_dimensions_with_texts_beyond_the_ladder():
         below_bottom={"wit": 1, "depth": 0, "calm": 0}, judged_bottom=judged,
     )  # fmt: skip
     assert summary_lines(report)[1:] == [
-        "wit: 1 of 4 texts falls below the lowest rung; scores hardly distinguish such texts",
-        "calm: 2 of 4 texts beat the top rung; scores hardly distinguish such texts",
+        "wit: 1 of 4 texts ranks below the lowest rung; such scores are hard to tell apart",
+        "calm: 2 of 4 texts beat the top rung; such scores are hard to tell apart",
     ]
     shown = summary(report)
     assert shown["above_top"] == {"wit": 0, "depth": 0, "calm": 2}
