@@ -21,9 +21,10 @@ TORCH ?= torch==2.13.0
 PARALLEL := -n logical --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 # The tests of `make check`: those of arrays, files, prompts, tables and rules, and those that read the source.
-QUICK := tests/files tests/prompts tests/report tests/statistics tests/scoring/test_rules.py \
-  tests/commands/test_help.py tests/commands/test_options.py tests/test_architecture.py tests/test_option_reference.py \
-  tests/test_public_names.py tests/test_registry.py tests/test_words.py --ignore=tests/report/test_curves.py
+QUICK := tests/files tests/prompts tests/display tests/statistics tests/scoring/test_rules.py tests/scoring/test_summary.py \
+  tests/commands/test_help.py tests/cli/test_options.py tests/test_architecture.py tests/test_option_reference.py \
+  tests/test_public_names.py tests/test_registry.py tests/test_words.py \
+  tests/evaluation/test_cards.py tests/evaluation/test_card_shares.py
 
 # The tests start hundreds of processes: each is to find the package compiled.
 unexport PYTHONDONTWRITEBYTECODE

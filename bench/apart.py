@@ -18,8 +18,8 @@ import stays
 from stays import changed, changed_at_best, expected_rating, lines_of, shift
 
 import refladder
+from refladder.comparison.decisions import deciding_cutoffs
 from refladder.scoring.rung_scale import rungs_beaten
-from refladder.statistics.decisions import deciding_cutoffs
 
 if TYPE_CHECKING:
     from stays import Floats

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from refladder.backends import connect
+from refladder.comparison.audit import ALL, SHIFTS, audit
+from refladder.comparison.audit_statistics import mean_over_contexts
 from refladder.files.ladder_sets import ladder_set
-from refladder.jobs.audit import ALL, SHIFTS, audit
-from refladder.jobs.certify import open_asker
+from refladder.ladders.certify import open_asker
 from refladder.loaders import load_benchmark
-from refladder.statistics.audit_statistics import mean_over_contexts
 from refladder.synth import build_ladders
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -27,17 +27,17 @@ from certificate import RUNGS, Qualities, Simulated, Writer, normal
 
 from refladder.backends import connect
 from refladder.backends.builtin.quality import grades
+from refladder.display.rendering import DASH, PlainTable, markdown
+from refladder.evaluation.agreement_tables import agreement_tables
+from refladder.evaluation.cards import ALL
+from refladder.evaluation.charts import Chart
+from refladder.evaluation.evaluate import EvaluateSpec, Protocol, run
 from refladder.events import Silent
-from refladder.jobs.evaluate import EvaluateSpec, Protocol, run
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import METHODS, MethodSettings
 from refladder.methods.ladder import evaluation_ladders
 from refladder.prompts.template import ROLE_GRADES
 from refladder.records import WIN, LabelReading
-from refladder.report.agreement_tables import agreement_tables
-from refladder.report.cards import ALL
-from refladder.report.charts import Chart
-from refladder.report.rendering import DASH, PlainTable, markdown
 from refladder.session import Session
 from refladder.statistics.agreement import MEAN, PARTIAL, human_means
 
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from refladder.backends import Backend
+    from refladder.evaluation.cards import Card
     from refladder.records import Benchmark, Prompt
-    from refladder.report.cards import Card
     from refladder.statistics.agreement import Agreement
 
     Measured = tuple[list[Agreement], list[Card], int, float, float, list[str]]

@@ -24,15 +24,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refladder.backends import Backend, connect
+from refladder.comparison.audit_statistics import mean_over_contexts
 from refladder.files.ladder_sets import ladder_set
-from refladder.jobs.repair import Repair
+from refladder.ladders.repair import Repair
 from refladder.loaders import load_benchmark
 from refladder.methods.ladder import score_benchmark
 from refladder.records import LabelReading, Sampling
 from refladder.scoring.scorer import LadderScorer
 from refladder.settings import BuildSpec, Scoring
 from refladder.statistics.agreement import human_means
-from refladder.statistics.audit_statistics import mean_over_contexts
 from refladder.statistics.correlation import correlate
 from refladder.synth import build_ladders
 

@@ -20,11 +20,11 @@ import numpy as np
 from certificate import JUDGES, RUNGS, SOURCES, Qualities, Simulated, Writer
 
 from refladder.backends import connect
+from refladder.calibration.labelling import LabelledTable
 from refladder.files.ladder_sets import ladder_set
 from refladder.files.tables import Row
 from refladder.loaders import load_benchmark
 from refladder.loaders.input_rows import Item, Mapped
-from refladder.loaders.labelling import LabelledTable
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
 from refladder.settings import Scoring

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from refladder.jobs.good_share import powered_share, share_of_good
+from refladder.calibration.good_share import powered_share, share_of_good
+from refladder.display.rendering import PlainTable, markdown
 from refladder.loaders import load_benchmark
 from refladder.methods.surface import MEASURES, surface_measures
-from refladder.report.rendering import PlainTable, markdown
 from refladder.statistics.agreement import build_grid, human_means
 from refladder.statistics.bootstrap import resample, resample_mean
 from refladder.statistics.correlation import correlate_rows

@@ -55,7 +55,7 @@ def judged(rng: np.random.Generator, criteria: int, right: float) -> np.ndarray:
 
 
 def passes(w: np.ndarray, *, whole: bool, alpha: float) -> bool:
-    """Return whether all levels of all criteria pass, as in `refladder.jobs.certify`."""
+    """Return whether all levels of all criteria pass, as in `refladder.ladders.certify`."""
     p_values = np.array([trust.sign_test(*trust.steps_in_order(each)) for each in w])
     groups = [p_values.ravel()] if whole else list(p_values)
     adjusted = np.concatenate([holm(each.tolist()) for each in groups]).reshape(p_values.shape)

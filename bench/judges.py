@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.stats import rankdata, spearmanr
 
+from refladder.comparison.column_maps import best_of, held_out, mapped
+from refladder.comparison.decisions import best_cutoff, changed_share, deciding_cutoffs
+from refladder.comparison.jury_statistics import combined
 from refladder.scoring.rung_scale import rungs_beaten
-from refladder.statistics.column_maps import best_of, held_out, mapped
-from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
-from refladder.statistics.jury import combined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

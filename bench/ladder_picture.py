@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import refladder
-from refladder.report.charts import matplotlib_figure, svg_of
+from refladder.evaluation.charts import matplotlib_figure, svg_of
 
 PICTURE = Path(__file__).resolve().parent.parent / "docs" / "ladder.svg"
 CONTEXT, DIMENSION = "dialogue-05", "engagingness"
@@ -18,7 +18,7 @@ OUTPUT = (
     "smell of apples again."
 )
 PROMPT = "Prompt: my sourdough starter smells like nail varnish. Convince me to keep it."
-NOTE = "The judge compares the new text with every rung. Score: from -15, worse than all 5 rungs, to 15, better than all."
+NOTE = "The judge compares the new text with every rung. The grade is its place among them: 1 below all rungs, 5 above all."
 WIDTH, LINE, GAP = (
     302,
     12.5,
@@ -109,8 +109,8 @@ def main() -> None:
     lines = [
         ("A new text", {"weight": "bold"}),
         *((line, {}) for line in new),
-        (f"score {score.value:+.2f}", {"weight": "bold", "color": BLUE}),
-        (f"grade {score.grade:.2f}, between rungs {below} and {below + 1}", {"color": GREY}),
+        (f"grade {score.grade:.2f}", {"weight": "bold", "color": BLUE}),
+        (f"between rungs {below} and {below + 1}", {"color": GREY}),
     ]
     for number, (line, style) in enumerate(lines):
         write(TEXT, place + 3 + LINE * number, line, **style)

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.jobs.link import LEAST_FOR_MAP, LEAST_FOR_TEXT
-from refladder.statistics.column_maps import (
+from refladder.comparison.column_maps import (
     MAPS,
     best_of,
     changes_at,
@@ -21,7 +20,8 @@ from refladder.statistics.column_maps import (
     map_of,
     mapped,
 )
-from refladder.statistics.decisions import deciding_cutoffs
+from refladder.comparison.decisions import deciding_cutoffs
+from refladder.comparison.link import LEAST_FOR_MAP, LEAST_FOR_TEXT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

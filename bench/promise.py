@@ -24,16 +24,17 @@ import promise_units
 from scipy.special import ndtri
 
 from refladder.backends import connect
-from refladder.jobs.good_share import powered_share
-from refladder.jobs.promise import Promise
+from refladder.calibration.good_share import powered_share
+from refladder.calibration.promise import Promise
+from refladder.calibration.threshold import Candidates, candidates, naive_candidate
+from refladder.display.rendering import PlainTable, markdown
 from refladder.loaders import load_benchmark
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import MEASURES, surface_measures
-from refladder.report.rendering import PlainTable, markdown
 from refladder.statistics.agreement import human_means
+from refladder.statistics.correlation import area_under_curve
 from refladder.statistics.rate import LEAST, wilson
-from refladder.statistics.threshold import Candidates, area_under_curve, candidates, naive_candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from refladder.jobs.promise import Promise
-from refladder.report.rendering import PlainTable, markdown
-from refladder.statistics.threshold import candidates, strictly_precise
+from refladder.calibration.promise import Promise
+from refladder.calibration.threshold import candidates, strictly_precise
+from refladder.display.rendering import PlainTable, markdown
 
 RESULTS = Path(__file__).resolve().parent / "results" / "promise.md"
 SECTION = "## Contexts that mislead the judge as a whole"

@@ -14,14 +14,14 @@ import numpy as np
 from promise_units import SURE, complete, last_of_run, precise, two_starts, whole
 from scipy.special import betainc, ndtri, stdtrit
 
-from refladder.report.rendering import PlainTable
-from refladder.statistics.threshold import LEAST_UNITS, candidates, counted, divisor, spread
+from refladder.calibration.threshold import LEAST_UNITS, candidates, counted, divisor, spread
+from refladder.display.rendering import PlainTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from refladder.arrays import FloatArray, IntArray
-    from refladder.statistics.threshold import UnitSums
+    from refladder.calibration.threshold import UnitSums
 
 DRAWS, CONTEXTS = 1000, 3000
 SHAPES = ("12 rows", "2 rows", "1 or 2 rows", "1 to 60 rows", "3 or 40 rows")

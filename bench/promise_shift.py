@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from refladder.jobs.promise import Promise, other_scores
-from refladder.records import ScoreSpread
-from refladder.statistics.threshold import candidates
+from refladder.calibration.promise import Promise, other_scores
+from refladder.calibration.records import ScoreSpread
+from refladder.calibration.threshold import candidates
 
 DRAWS, ROWS, LABELS = 1000, 2000, 200
 OLD, SHARES = 0.6, (0.6, 0.55, 0.5, 0.4, 0.3)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import betainc, betaln, ndtri, stdtrit
 
-from refladder.report.rendering import PlainTable
-from refladder.statistics.threshold import (
+from refladder.calibration.threshold import (
     EXACT,
     KEEP_ALL,
     Candidates,
@@ -26,6 +25,7 @@ from refladder.statistics.threshold import (
     surely_precise,
     unit_sums,
 )
+from refladder.display.rendering import PlainTable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -376,7 +376,7 @@ def tables() -> list[PlainTable]:
 WORDS = (
     "",
     "`counted` is what `calibrate` does: labels count less by 1 + (m - 1)(c + 6 / (1 + B)^2), see",
-    "refladder/statistics/threshold.py, and nothing is promised from less than 5 contexts. `rows as units` is the test of",
+    "refladder/calibration/threshold.py, and nothing is promised from less than 5 contexts. `rows as units` is the test of",
     "rows with the whole error; the others are at the first look (0.9 of it), with all rows tested first (a tenth of",
     "that). Each cell: the worst share of broken promises, and the mean share of rows kept, where a refusal keeps",
     "none.",

@@ -29,7 +29,7 @@ import transformers
 import refladder
 from refladder.backends import Wrapper, connect
 from refladder.backends.hf import TransformersBackend
-from refladder.jobs.certify import open_asker
+from refladder.ladders.certify import open_asker
 from refladder.scoring.judge_check import drawn_questions, judge_checks
 from refladder.scoring.modes import mode_of
 

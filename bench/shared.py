@@ -25,9 +25,8 @@ from refladder.backends.builtin.quality import DISCRIMINATION, TIES, quality
 from refladder.loaders import load_benchmark
 from refladder.scoring.rules import ladder_scores, over_anchors
 from refladder.statistics.agreement import human_means
-from refladder.statistics.correlation import correlate
+from refladder.statistics.correlation import area_under_curve, correlate
 from refladder.statistics.levels import mean_within
-from refladder.statistics.threshold import area_under_curve
 from refladder.synth import build_ladders
 
 if TYPE_CHECKING:

@@ -1,12 +1,12 @@
-"""Functions and modules of refladder that one row, one context and one benchmark pass at run time.
+"""Functions, modules and folders of refladder that a row, a context, a label and a benchmark pass at run time.
 
-    python bench/spine.py            # a table: what `score`, `build` and `evaluate` pass
+    python bench/spine.py            # a table: what `score`, `build`, `calibrate` and `evaluate` pass
     python bench/spine.py --list     # also the functions, module by module
 
 Each command runs in a process of its own, with the builtin judge and writer, on shipped data: `score` scores one row on
-one dimension, `build` writes the ladder of one context, and `evaluate` compares the method `ladder` with the ratings of
-`demo/story`. A function counts once, however often it is called; the bodies of modules and classes do not count.
-`score`, the spine, is the part behind the command line: functions outside `refladder.commands`.
+one dimension, `build` writes the ladder of one context, `calibrate` chooses a cut-off from 40 labels, and `evaluate`
+compares the method `ladder` with the ratings of `demo/story`. A function counts once, however often it is called; the
+bodies of modules and classes do not count. The part behind the command line is without the functions of `_FRONT`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from typing import TYPE_CHECKING
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "refladder"
+# Modules of the command line and of what is printed begin with these.
+_FRONT = ("commands/", "cli/", "display/")
 TASK = """\
 task = "story"
 [[dimensions]]
@@ -65,6 +67,10 @@ def _is_function(code: CodeType) -> bool:
     return bool(code.co_flags & 0x2) and not code.co_name.startswith("<")  # CO_NEWLOCALS
 
 
+def _modules(functions: list[str]) -> Counter[str]:
+    return Counter(each.partition(":")[0] for each in functions)
+
+
 def commands(folder: Path) -> dict[str, list[str]]:
     """Write the inputs of the three commands, and return their arguments."""
     row = {
@@ -77,6 +83,9 @@ def commands(folder: Path) -> dict[str, list[str]]:
     context = folder / "contexts.jsonl"
     context.write_text(json.dumps({"context": "A dragon who is allergic to gold."}) + "\n")
     task.write_text(TASK)
+    scored = folder / "labelled.jsonl"
+    labelled = [{"output_id": str(number), "s": number, "good": "yes"} for number in range(40)]
+    scored.write_text("".join(json.dumps(each) + "\n" for each in labelled))
     return {
         "score, one row": [
             *("score", str(table), "--ladders", "demo/story", "--dimension", "coherence"),
@@ -85,6 +94,10 @@ def commands(folder: Path) -> dict[str, list[str]]:
         "build, one context": [
             *("build", str(context), "--task-file", str(task), "--out", str(folder / "ladders")),
             *("--writer", "builtin"),
+        ],
+        "calibrate, labels of a table": [
+            *("calibrate", str(scored), "--label", "good", "--good", "=yes", "--by", "s"),
+            *("--precision", "0.8", "--out", str(folder / "cut.json")),
         ],
         "evaluate, one benchmark": ["evaluate", "demo/story", "--methods", "ladder"],
     }
@@ -96,8 +109,8 @@ def main() -> None:
         print(json.dumps(passed(sys.argv[2:])))
         return
     listed = "--list" in sys.argv[1:]
-    print("| what | functions | modules | behind the command line | modules |")
-    print("| --- | ---: | ---: | ---: | ---: |")
+    print("| what | functions | modules | folders | behind the command line | modules |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as folder:
         environment = {
             **os.environ,
@@ -116,15 +129,19 @@ def main() -> None:
             if done.returncode:
                 raise SystemExit(done.stderr)
             functions = json.loads(done.stdout)
-            behind = [each for each in functions if not each.startswith(("commands/", "report/"))]
+            behind = [
+                each
+                for each in functions
+                if not each.startswith(_FRONT) and "_command.py:" not in each
+            ]
+            folders = {each.partition(":")[0].partition("/")[0] for each in functions}
             counts = [
-                count
-                for group in (functions, behind)
-                for count in (len(group), len({each.partition(":")[0] for each in group}))
+                *(len(functions), len(_modules(functions)), len(folders)),
+                *(len(behind), len(_modules(behind))),
             ]
             print(f"| {name} | {' | '.join(map(str, counts))} |")
             if listed:
-                modules = Counter(each.partition(":")[0] for each in functions)
+                modules = _modules(functions)
                 for module, count in sorted(modules.items()):
                     print(f"  {module}: {count}", file=sys.stderr)
                     for each in functions:

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import refladder
+from refladder.comparison.column_maps import best_of, held_out, mapped
+from refladder.comparison.decisions import best_cutoff, changed_share, deciding_cutoffs
 from refladder.scoring.rung_scale import rungs_beaten
-from refladder.statistics.column_maps import best_of, held_out, mapped
-from refladder.statistics.decisions import best_cutoff, changed_share, deciding_cutoffs
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -489,7 +489,8 @@ def draw(figures: dict[str, dict[str, Any]], path: Path) -> None:
     mpl.rcParams["svg.hashsalt"] = "refladder"
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(1, len(figures), figsize=(4 * len(figures), 3), sharey=True)
+    # As narrow as a telephone's screen, so that no letter is shrunk there.
+    figure, axes = plt.subplots(len(figures), 1, figsize=(4.2, 5.6), sharex=True)
     for axis, (sample, shifts) in zip(np.atleast_1d(axes), figures.items(), strict=True):
         names = ["rating", "anchored", "stated", "placed"]
         for place, way in enumerate(names):
@@ -499,19 +500,21 @@ def draw(figures: dict[str, dict[str, Any]], path: Path) -> None:
             ):
                 value, low, high = shifts[f"{way} {judges}"]
                 axis.errorbar(
-                    place + offset,
                     value,
-                    yerr=[[value - low], [high - value]],
+                    place + offset,
+                    xerr=[[value - low], [high - value]],
                     fmt="o",
                     color=colour,
                     label=label if place == 0 else None,
                 )
-        axis.axhline(0, color="0.8", linewidth=1)
-        axis.set_xticks(range(len(names)), [WAYS[way] for way in names])
+        axis.axvline(0, color="0.8", linewidth=1)
+        axis.set_yticks(range(len(names)), [WAYS[way] for way in names])
+        axis.set_ylim(len(names) - 0.5, -0.5)
         axis.set_title(TITLES[sample])
-    np.atleast_1d(axes)[0].set_ylabel("shift in standard deviations")
-    np.atleast_1d(axes)[-1].legend(frameon=False)
-    figure.tight_layout()
+    np.atleast_1d(axes)[-1].set_xlabel("shift in standard deviations")
+    handles = np.atleast_1d(axes)[0].get_legend_handles_labels()
+    figure.legend(*handles, loc="lower center", ncols=2, frameon=False)
+    figure.tight_layout(rect=(0, 0.05, 1, 1))
     figure.savefig(path, metadata={"Date": None})
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from refladder.scoring.changed_judge import ORDER, SAME, SCALE, UNKNOWN, Reading, change_of
+from refladder.comparison.changed_judge import ORDER, SAME, SCALE, UNKNOWN, Reading, change_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,30 +10,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from refladder.backends import connect as connect
-    from refladder.commands.audit import audit as audit
-    from refladder.commands.build import build as build
-    from refladder.commands.calibrate import calibrate as calibrate
-    from refladder.commands.calibrate import estimate_precision as estimate_precision
-    from refladder.commands.calibrate import plan_labels as plan_labels
-    from refladder.commands.certify import certify as certify
-    from refladder.commands.compare import compare as compare
-    from refladder.commands.compete import compete as compete
-    from refladder.commands.distil import distil as distil
-    from refladder.commands.evaluate import evaluate as evaluate
-    from refladder.commands.filter import filter as filter  # noqa: A004  the name of the command
-    from refladder.commands.jury import jury as jury
-    from refladder.commands.link import link as link
-    from refladder.commands.pairs import pairs as pairs
-    from refladder.commands.publish import publish as publish
-    from refladder.commands.rescore import rescore as rescore
+    from refladder.calibration.calibrate_command import calibrate as calibrate
+    from refladder.calibration.calibrate_command import estimate_precision as estimate_precision
+    from refladder.calibration.calibrate_command import plan_labels as plan_labels
+    from refladder.calibration.filter_command import filter as filter  # noqa: A004  the name of the command
+    from refladder.calibration.pairs_command import pairs as pairs
     from refladder.commands.score import score as score
-    from refladder.commands.show import show as show
-    from refladder.commands.watch import watch as watch
+    from refladder.comparison.audit_command import audit as audit
+    from refladder.comparison.compare_command import compare as compare
+    from refladder.comparison.jury_command import jury as jury
+    from refladder.comparison.link_command import link as link
+    from refladder.comparison.watch_command import watch as watch
+    from refladder.contest.compete_command import compete as compete
+    from refladder.evaluation.evaluate import Protocol as Protocol
+    from refladder.evaluation.evaluate_command import evaluate as evaluate
     from refladder.files.ladder_sets import ladder_set_of_rows as ladder_set_of_rows
     from refladder.files.ladder_sets import load_ladders as load_ladders
     from refladder.files.ladder_sets import write_ladder_set as write_ladder_set
-    from refladder.jobs.evaluate import Protocol as Protocol
+    from refladder.jobs.rescore_command import rescore as rescore
+    from refladder.jobs.show_command import show as show
     from refladder.jobs.text_scorer import Scorer as Scorer
+    from refladder.ladders.build_command import build as build
+    from refladder.ladders.certify_command import certify as certify
+    from refladder.ladders.publish_command import publish as publish
     from refladder.loaders import load_benchmark as load_benchmark
     from refladder.methods.contract import MethodSettings as MethodSettings
     from refladder.records import Context as Context
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from refladder.records import Output as Output
     from refladder.records import Sampling as Sampling
     from refladder.statistics.agreement import evaluate_method as evaluate_method
+    from refladder.students.distil_command import distil as distil
 
 from refladder.version import __version__ as __version__
 
@@ -49,33 +49,33 @@ _PUBLIC = {
     "Dimension": "refladder.records",
     "MethodSettings": "refladder.methods.contract",
     "Output": "refladder.records",
-    "Protocol": "refladder.jobs.evaluate",
+    "Protocol": "refladder.evaluation.evaluate",
     "Sampling": "refladder.records",
     "Scorer": "refladder.jobs.text_scorer",
-    "audit": "refladder.commands.audit",
-    "build": "refladder.commands.build",
-    "calibrate": "refladder.commands.calibrate",
-    "certify": "refladder.commands.certify",
-    "compare": "refladder.commands.compare",
-    "compete": "refladder.commands.compete",
+    "audit": "refladder.comparison.audit_command",
+    "build": "refladder.ladders.build_command",
+    "calibrate": "refladder.calibration.calibrate_command",
+    "certify": "refladder.ladders.certify_command",
+    "compare": "refladder.comparison.compare_command",
+    "compete": "refladder.contest.compete_command",
     "connect": "refladder.backends",
-    "distil": "refladder.commands.distil",
-    "estimate_precision": "refladder.commands.calibrate",
-    "evaluate": "refladder.commands.evaluate",
+    "distil": "refladder.students.distil_command",
+    "estimate_precision": "refladder.calibration.calibrate_command",
+    "evaluate": "refladder.evaluation.evaluate_command",
     "evaluate_method": "refladder.statistics.agreement",
-    "filter": "refladder.commands.filter",
+    "filter": "refladder.calibration.filter_command",
     "ladder_set_of_rows": "refladder.files.ladder_sets",
-    "jury": "refladder.commands.jury",
-    "link": "refladder.commands.link",
+    "jury": "refladder.comparison.jury_command",
+    "link": "refladder.comparison.link_command",
     "load_benchmark": "refladder.loaders",
     "load_ladders": "refladder.files.ladder_sets",
-    "pairs": "refladder.commands.pairs",
-    "plan_labels": "refladder.commands.calibrate",
-    "publish": "refladder.commands.publish",
-    "rescore": "refladder.commands.rescore",
+    "pairs": "refladder.calibration.pairs_command",
+    "plan_labels": "refladder.calibration.calibrate_command",
+    "publish": "refladder.ladders.publish_command",
+    "rescore": "refladder.jobs.rescore_command",
     "score": "refladder.commands.score",
-    "show": "refladder.commands.show",
-    "watch": "refladder.commands.watch",
+    "show": "refladder.jobs.show_command",
+    "watch": "refladder.comparison.watch_command",
     "write_ladder_set": "refladder.files.ladder_sets",
 }
 

@@ -87,7 +87,7 @@ class Option:
         return self.parameter, self.name
 
 
-# What a user gave, by the name that messages use, with its option; a call has arguments that are no options.
+# What a user gave, by the name that messages use, with its option; a call also has arguments that are not options.
 NamedOptions = Iterable[tuple[str, Option | None]]
 
 

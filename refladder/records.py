@@ -99,6 +99,7 @@ def without_none(values: Iterable[T | None]) -> list[T]:
 
 # Schemas of the records that are lines of files: each line begins with its schema.
 SCHEMAS: dict[type, str] = {}
+OLDER: dict[type, Mapping[str, Callable[[dict[str, object]], dict[str, object]]]] = {}
 
 
 def _key_of(name: str) -> str:
@@ -106,13 +107,20 @@ def _key_of(name: str) -> str:
     return name.removesuffix("_")
 
 
-def record(schema: str = "") -> Callable[[type[T]], type[T]]:
-    """Refuse floats that are not finite when a class is read; with a `schema`, the class is a line of a file."""
+def record(
+    schema: str = "",
+    older: Mapping[str, Callable[[dict[str, object]], dict[str, object]]] | None = None,
+) -> Callable[[type[T]], type[T]]:
+    """Refuse floats that are not finite when a class is read; with a `schema`, the class is a line of a file.
+
+    Lines of `older` schemas are read too: each has a function that brings their fields up to date.
+    """
 
     def made(kind: type[T]) -> type[T]:
         kind.__pydantic_config__ = {"allow_inf_nan": False, "alias_generator": _key_of}  # type: ignore[attr-defined]
         if schema:
             SCHEMAS[kind] = schema
+            OLDER[kind] = older or {}
         return kind
 
     return made
@@ -505,16 +513,26 @@ class Score:
     interval: tuple[float, float] | None = None
 
 
-@record("run/2")
+def _of_run_2(fields: dict[str, object]) -> dict[str, object]:
+    """Name the mode, which was a number of answers, a number of orders or a mode that rates."""
+    answers, stated = fields.get("answers", 0), fields.pop("stated", 0)
+    if not isinstance(answers, str):
+        fields["answers"] = str(answers) if type(answers) is int else answers
+    if type(stated) is not int:
+        fields["stated"] = stated
+    elif stated:
+        fields["answers"] = f"stated:{stated}"
+    return fields
+
+
+@record("run/3", older={"run/2": _of_run_2})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The first line of a judgments file: its origin, so that the file can be read, resumed and rescored alone.
 
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 if every pair was asked in both orders. `answers`
-    is the number of answers sampled for each question, 0 if label probabilities were read, or the name of a mode that
-    rates texts. `anchors` are those of a shared set that score. `stated` is the number of orders in which each ladder was
-    shown if the judge stated probabilities, else 0. `rated_rungs` is the number of ratings of rungs before those of texts;
-    None in a file of a version that did not count them.
+    is the name of the mode, as `--answers` has it. `anchors` are those of a shared set that score. `rated_rungs` is the
+    number of ratings of rungs before those of texts; None in a file of a version that did not count them.
     """
 
     recipe: Recipe
@@ -522,25 +540,14 @@ class Run:
     dimensions: tuple[Dimension, ...]
     rungs: int
     orders: int
-    answers: int | str = 0
+    answers: str = "0"
     anchors: tuple[str, ...] = ()
-    stated: int = 0
     rated_rungs: int | None = field(default=None, compare=False)
 
     @property
     def sampled(self) -> int:
         """Return the number of answers that were sampled for each question."""
-        return self.answers if isinstance(self.answers, int) else 0
-
-    @property
-    def rates(self) -> bool:
-        """Return whether texts are rated, and not compared with rungs."""
-        return isinstance(self.answers, str)
-
-    @property
-    def mode(self) -> str:
-        """Return how the judge was asked, as `--answers` names it."""
-        return f"stated:{self.stated}" if self.stated else str(self.answers)
+        return int(self.answers) if self.answers.isdecimal() else 0
 
     @property
     def compared(self) -> int:
@@ -705,77 +712,6 @@ class JudgeCheck:
     high: float | None
     note: str | None = None
     by_length: int | None = None
-
-
-@record()
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """The last look at the labels of a score; `number` counts the looks, from 1.
-
-    Scores are those of a `column` with a `signature`, and labels those of the column `label`. `digest` is that of the
-    promise and of the labelled rows with their labels: looks with an equal digest count once.
-    """
-
-    column: str
-    signature: str | None
-    label: str
-    number: int
-    digest: str
-
-
-@record()
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoreSpread:
-    """How the scores of a table are spread: 21 quantiles (0, .05, ..., 1) of one row of each of a number of contexts."""
-
-    quantiles: tuple[float, ...]
-    contexts: int
-
-
-@record("threshold/2")
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Threshold:
-    """A cut-off with its promise: a row is kept if its number in `column` is at least `cutoff`.
-
-    `cutoff` is None where no cut-off can be promised. Of `precision` and `recall`, one is promised and the other is
-    None. `sure` is the probability of the promise. `signature` is that of the scores, None where they have none.
-    `labels` were used, `labels_above` of them are of kept rows, and `bad_above` of these are bad; `kept` of `rows` rows
-    are kept. `used` holds digests of the ids and texts of labelled rows, so that a rate is never reported from labels
-    that chose a cut-off. `unit` is what was drawn at random to be labelled. `looks` are the last of each score that was
-    calibrated with this file; the last of them made this threshold. `scores` is the spread of the scores of all rows,
-    None in files without it.
-    """
-
-    column: str
-    cutoff: float | None
-    precision: float | None
-    recall: float | None
-    sure: float
-    signature: str | None
-    label: str
-    good: str
-    labels: int
-    labels_above: int
-    bad_above: int
-    rows: int
-    kept: int
-    used: tuple[str, ...]
-    version: str
-    unit: Literal["row", "context"]
-    looks: tuple[Look, ...]
-    scores: ScoreSpread | None = None
-
-    def __post_init__(self) -> None:
-        numbers = [look.number for look in self.looks]
-        if not numbers or self.looks[-1].column != self.column or min(numbers) < 1:
-            raise ValueError(
-                "the last of its looks must be of its column, and each look must be 1 or more"
-            )
-
-    @property
-    def look(self) -> int:
-        """Return the number of the look that made it."""
-        return self.looks[-1].number
 
 
 # Before the name of a column, in the place of the signature of scores that have none.

@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+class _StandIn(NamedTuple):
+    """An object in the place of an entry point."""
+
+    value: str
+    loaded: Any
+
+    def load(self) -> Any:
+        return self.loaded
+
+
 class Entry(NamedTuple):
     """A line of a table: the path of the object ("module:object") and a one-line description for `refladder list`."""
 
@@ -22,7 +32,7 @@ class Entry(NamedTuple):
 
 
 @cache
-def _registered(kind: str) -> dict[str, EntryPoint]:
+def _registered(kind: str) -> dict[str, EntryPoint | _StandIn]:
     """Return the entry points of a kind; to find them, the metadata of every installed package are read."""
     return {point.name: point for point in entry_points(group=f"refladder.{kind}")}
 
@@ -33,11 +43,22 @@ def names(kind: str, table: Mapping[str, Entry]) -> list[str]:
 
 
 def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
-    """Return the sorted names of one kind with their descriptions; names from other packages are marked."""
-    described = dict.fromkeys(names(kind, table), "registered by another package")
-    for name, entry in table.items():
-        described[name] = entry.about
-    return described
+    """Return the sorted names of one kind with their descriptions; a plug-in has that of its package."""
+    plug_ins = _registered(kind)
+    return {
+        name: table[name].about if name in table else _about(plug_ins[name])
+        for name in names(kind, table)
+    }
+
+
+def _about(point: EntryPoint) -> str:
+    package = "another package"
+    summary: str | list[str] | None = None
+    if point.dist is not None:
+        package = f"{point.dist.name} {point.dist.version}"
+        summary = point.dist.metadata.json.get("summary")
+    place = f"plug-in of {package}: {point.value}"
+    return f"{summary} ({place})" if summary else place
 
 
 def find(kind: str, name: str, table: Mapping[str, Entry]) -> Any:
@@ -74,3 +95,15 @@ def plugged_in(kind: str, name: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         place = _registered(kind)[name].value
         raise PlugInError(f"{kind} {name!r} ({place}) {raised(error)}") from error
+
+
+@contextmanager
+def registered(kind: str, name: str, loaded: Any) -> Iterator[None]:
+    """Let an object stand in for an entry point, for the time of a check."""
+    others = dict(_registered(kind))
+    _registered(kind)[name] = _StandIn(repr(loaded), loaded)
+    try:
+        yield
+    finally:
+        _registered(kind).clear()
+        _registered(kind).update(others)

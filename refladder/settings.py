@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from refladder.backends.plain_function import Judge
     from refladder.files.ladder_sets import LadderSet
     from refladder.files.outputs import RunConfig
-    from refladder.records import Context, Dimension, JudgeCheck, Judgment, Link, Threshold
+    from refladder.records import Context, Dimension, JudgeCheck, Judgment
 
 # Default. A judge that gives its labels less probability than this would have answered something else.
 LEAST_MASS = 0.05
@@ -73,32 +73,6 @@ class Asking:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filtering:
-    """Which scored rows pass, and where the others go.
-
-    Thresholds `min` and `max` by column; of the rows that meet them, the share `top` by column `by`, or the `best` for
-    each value of column `per`. `threshold` (of `calibrate`) or its file replaces these. `link` or its
-    file maps scores to the conditions' scale. `unscored` is `keep`, `drop` or a file. `mix` allows several scales, and
-    `across_judges` grades by several judges on the scale of one ladder set.
-    `columns` maps fields to columns.
-    """
-
-    min: Mapping[str, float] = field(default_factory=dict)
-    max: Mapping[str, float] = field(default_factory=dict)
-    top: float | None = None
-    best: int | None = None
-    per: str | None = None
-    by: str | None = None
-    threshold: Path | Threshold | None = None
-    link: Path | Link | None = None
-    rejected: str | None = None
-    unscored: str = "drop"
-    mix: bool = False
-    across_judges: bool = False
-    columns: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Comparing:
     """How systems are compared by column `by`; `systems` names some of them, in order.
 
@@ -114,24 +88,6 @@ class Comparing:
     seed: int = 0
     fail_if_worse: str | None = None
     unscored: str = "worst"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pairing:
-    """Which outputs of a context make a pair: those whose scores differ by `margin` or more.
-
-    `by` None is the column of `ranked_by`. `ladders` have the texts of contexts, for rows without them.
-    `columns` maps fields to columns.
-    """
-
-    margin: float
-    per_context: int | None = None
-    by: str | None = None
-    ladders: str | Path | LadderSet | None = None
-    columns: Mapping[str, str] = field(default_factory=dict)
-    conversational: bool = False
-    mix: bool = False
-    across_judges: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +157,7 @@ class BuildSpec:
 
     `writer` and `judge` are names of backends or open ones; the options are for names.
     `human` are rungs written by people: (context id, dimension) to level to text. With `shared`, the contexts are
-    anchors, see `draw_anchors` of jobs/build.py, and one with a failed rung is left out. With `certify`, the judge
+    anchors, see `draw_anchors` of ladders/build.py, and one with a failed rung is left out. With `certify`, the judge
     certifies the ladders before they are written. `adds` is the set in the folder, from `open_to_add`, that gets
     ladders for those of the contexts that have none there. `config` is written to run.json.
     """

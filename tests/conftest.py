@@ -18,9 +18,9 @@ from uuid import uuid4
 import pytest
 
 from refladder.backends.builtin import NOTICE
-from refladder.commands import console
+from refladder.cli import console
 from refladder.commands.main import run as run_command
-from refladder.report import progress
+from refladder.display import progress
 
 REPOSITORY = Path(__file__).parents[1]
 SETTINGS = re.compile(

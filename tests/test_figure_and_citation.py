@@ -1,4 +1,4 @@
-"""The figure of the home page shows a real ladder and a real score, and the citation has the data of the package."""
+"""The figure of the home page shows a real ladder and a real grade, and the citation has the data of the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUT = (
 )
 
 
-def test_the_figure_shows_a_ladder_and_a_score_of_the_demo_data():
+def test_the_figure_shows_a_ladder_and_a_grade_of_the_demo_data():
     drawn = ET.parse(ROOT / "docs/ladder.svg").findall(".//{http://www.w3.org/2000/svg}text")  # noqa: S314  own file
     lines = [element.text for element in drawn]
     (score,) = refladder.Scorer(ladders="demo/dialogue", judge="builtin").score(
@@ -24,8 +24,10 @@ def test_the_figure_shows_a_ladder_and_a_score_of_the_demo_data():
     )
     shown = " ".join(lines)
     assert OUTPUT in shown
-    assert f"score {score.value:+.2f}" in lines
-    assert f"grade {score.grade:.2f}, between rungs 3 and 4" in lines
+    place = f"grade {score.grade:.2f}"
+    assert lines[lines.index(place) + 1] == "between rungs 3 and 4"
+    home = (ROOT / "docs/index.md").read_text("utf-8")
+    assert f"a new text between rungs 3 and 4: {place}](ladder.svg)" in home
     assert (
         3.0 < score.grade < 3.8
     )  # the grades of rungs 3 and 4 of 5 on 1 to 5: 1 + 4 (3 - 1/2) / 5, 1 + 4 (4 - 1/2) / 5
@@ -43,3 +45,10 @@ def test_the_citation_has_the_data_of_the_package():
     assert f"version = {{{project['version']}}},\n  license = {{{project['license']}}}" in page
     assert f"- name: {project['authors'][0]['name']}\n" in citation
     assert all(f" {address}\n" in citation for address in project["urls"].values())
+    # The entry of the study is of this version, in both, and what it names exists.
+    assert f"number = {{version {project['version']}}}" in page
+    assert f"\n    version: {project['version']}\n" in citation
+    title, notes = re.findall(r'^    (?:title|notes): "(.*)"$', citation, re.MULTILINE)
+    assert f"title = {{{title}}}" in page.replace("{Grades}", "Grades")
+    assert f"note = {{{notes}}}" in page
+    assert all((ROOT / path).exists() for path in re.findall(r"(?:docs|bench)/[\w/.-]+", notes))

@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from pathlib import Path
 
 import click
 
-from refladder.commands.main import COMMANDS
-from refladder.commands.options import options_of
+from refladder.cli.options import options_of
+from refladder.commands.main import COMMANDS, command_of
 from refladder.options import HEADINGS
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "options.md"
@@ -26,7 +25,7 @@ VALUES = {bool: "", int: "whole number", float: "number", Path: "path", str: "te
 
 def commands():
     for name in COMMANDS:
-        command = import_module(f"refladder.commands.{name}").command
+        command = command_of(name)
         if isinstance(command, click.Group):
             for each in command.commands.values():
                 yield f"{name} {each.name}", each

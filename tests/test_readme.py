@@ -22,7 +22,6 @@ import sysconfig
 import tempfile
 import tomllib
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -32,7 +31,7 @@ from support import command_server
 import refladder
 from refladder import registry
 from refladder.backends import BACKENDS
-from refladder.commands.main import COMMANDS
+from refladder.commands.main import COMMANDS, command_of
 from refladder.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -187,9 +186,7 @@ def options_of(command):
     return names.union({"--help", "--help-all"}, *(options_of(each) for each in inner))
 
 
-OPTIONS = {
-    name: options_of(import_module(f"refladder.commands.{name}").command) for name in COMMANDS
-}
+OPTIONS = {name: options_of(command_of(name)) for name in COMMANDS}
 ANY_OPTION = {"--config", "--version"}.union(*OPTIONS.values())
 
 

@@ -26,6 +26,8 @@ def registered(monkeypatch):
 def test_built_in_and_registered_names(registered):
     registered("outer", "refladder.scoring.rules:hard_votes")
     assert registry.names("rule", TABLE) == ["inner", "outer"]
+    about = registry.describe("rule", TABLE)["outer"]
+    assert about == "plug-in of another package: refladder.scoring.rules:hard_votes"
     assert registry.find("rule", "inner", TABLE).__name__ == "ladder_scores"
     assert registry.find("rule", "outer", TABLE).__name__ == "hard_votes"
     with pytest.raises(

@@ -39,23 +39,38 @@ CHECKPOINT = re.compile(r"\b(bertscore|unieval|questeval|mqag|nli|regressor):\S+
 FEW = 1  # answer to sample where the page samples more
 
 
+def codes(line):
+    """The code in each cell of a row of a table: "" without any, None of a dash."""
+    cells = line.strip().strip("|").split("|")
+    return [
+        None if cell.strip() == "—" else (re.findall("`([^`]+)`", cell) or [""])[0]
+        for cell in cells
+    ]
+
+
 def commands(page):
-    """The commands of a page, as lists of words. The rows of a table add words to the command above it."""
-    lines, block, rows = [], [], False
+    """The commands of a page, as lists of words. Rows of a table, or its rows and columns, add words to the one above it."""
+    lines, above, columns, names = [], [], None, []
     for line in page.splitlines():
-        if line.startswith("```sh"):
-            block = []
+        if line.startswith("for name in "):
+            names = line.removeprefix("for name in ").partition(";")[0].split()
+        elif line.startswith("  refladder "):
+            lines += [shlex.split(line.replace("$name", name))[1:] for name in names]
         elif line.startswith("refladder "):
-            block.append(shlex.split(line)[1:])
-            lines.append(block[-1])
-        elif line.startswith("| row | add to the command |"):
-            lines.remove(block[-1])
-            rows = True
+            above = shlex.split(line)[1:]
+            lines.append(above)
+        elif line.startswith(("| row |", "| judge (")):
+            lines = [words for words in lines if words is not above]
+            columns = codes(line)[1:] if line.startswith("| judge") else []
         elif not line.startswith("|"):
-            rows = False
-        elif rows and not line.startswith("|---"):
-            added = line.split(" | ")[1].strip("` |")
-            lines.append([*block[-1], *shlex.split(added)])
+            columns = None
+        elif columns is not None and not line.startswith("|---"):
+            first, *cells = codes(line)
+            added = [cells[0]]
+            if columns:
+                pairs = zip(columns, cells, strict=True)
+                added = [f"{first} {column}" for column, cell in pairs if cell is not None]
+            lines += [[*above, *shlex.split(more)] for more in dict.fromkeys(added)]
     return lines
 
 

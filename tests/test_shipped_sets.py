@@ -391,3 +391,24 @@ def test_the_cards_say_how_well_a_second_reader_agrees(name):
         cells = f"{spearmanr(one, two).statistic:.3f} | {mean:.1f} | {square:.1f}"
         same = sum((a > 50) == (b > 50) for a, b in each)
         assert f"| {criterion} | {cells} | {same} of {len(each)} |" in text
+
+
+def test_the_page_says_whose_certificates_are_shipped_and_which_pass():
+    page = (Path(__file__).parents[1] / "docs/how-to/certify.md").read_text("utf-8")
+    table = page.partition("| set | judge | verdict |")[2].partition("\n\n")[0]
+    said = {
+        name: tuple(cell.strip() for cell in cells)
+        for names, *cells in (line.strip("|").split("|") for line in table.splitlines()[2:])
+        for name in re.findall("`([^`]+)`", names)
+    }
+    judges = {"builtin": "`builtin`", "openai": "the large language model that wrote them"}
+    shipped = {}
+    for name in published_names():
+        path = find_folder(name) / "certificate.json"
+        found = ("none", "")
+        if path.exists():
+            record = json.loads(path.read_text("utf-8"))
+            found = (judges[re.split("[:/]", record["judge"]["fingerprint"])[0]], record["verdict"])
+        row = "general/..." if name.startswith("general/") else name
+        assert shipped.setdefault(row, found) == found
+    assert said == shipped

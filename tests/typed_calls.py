@@ -3,7 +3,7 @@
 from typing import Any, assert_type
 
 import refladder
-from refladder.jobs.evaluation_results import Evaluation, Evaluations
+from refladder.evaluation.results import Evaluation, Evaluations
 
 
 def evaluate_one_or_several(rows: list[dict[str, Any]]) -> None:

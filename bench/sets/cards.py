@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from refladder.files.ladder_sets import find_folder, load_ladders, published_names
-from refladder.jobs.certify import lengths_of
+from refladder.ladders.certify import lengths_of
 from refladder.records import Context, Output
 from refladder.scoring.question import ladder_questions
 from refladder.statistics.surface import length_deviation, surface_accuracy, surface_counts

@@ -106,7 +106,7 @@ class Form:
 
     @property
     def entry(self) -> re.Pattern[str]:
-        """Return the pattern of a line; the number of a list, `1) 20%`, is no rating."""
+        """Return the pattern of a line; the number of a list item, `1) 20%`, is not a rating."""
         return re.compile(
             rf"[\s>#•+(|-]*(?:\d+[.)][ \t]+)?{self.named}(?P<key>{self.key})(?!(?<=\d)\)\s*\d){_SEPARATOR}(?P<rest>.*)",
             re.IGNORECASE,

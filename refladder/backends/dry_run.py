@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from refladder.backends.protocol import Backend
     from refladder.records import LabelReading, Prompt, Sampling
 
-# Characters of a token, in Latin script: 8 % more tokens than with 4 came back from a server.
+# Characters per token, for Latin script: 8 % more tokens than with 4 came back from a server.
 CHARACTERS = 3.7
 # Tokens of a written answer by the role of its prompt, measured on recorded answers: of a rating, for a criterion, and of
 # the probabilities for a ladder of five rungs.

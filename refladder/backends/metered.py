@@ -107,7 +107,7 @@ class Metered(Streaming, Wrapper):
         self._is_priced = price is not None
         self._usage = Usage()
         self._seconds = 0.0
-        # In prompts.
+        # Number of prompts answered.
         self.answered = 0
         # USD that this backend has taken from the budget.
         self._charged = 0.0
@@ -123,7 +123,7 @@ class Metered(Streaming, Wrapper):
 
     @property
     def usage(self) -> Usage:
-        """Return what was asked so far; of the server's count of prompt tokens and the one made here, the larger."""
+        """Return the usage so far. For prompt tokens, the larger of the server's count and ours."""
         counted = replace(self._usage, seconds=self._seconds)
         reported = self.backend.usage
         if reported is None:
@@ -289,7 +289,7 @@ class Spent(NamedTuple):
 def total(parts: Sequence[Spent]) -> Spent:
     """Return the sum over the backends of a method.
 
-    Tokens are None if one backend does not know them; money is that of the backends that know it.
+    Tokens are None if one backend does not count them; the cost is that of the backends with a price.
     """
     sent = [part.sent for part in parts]
     distinct = [part.distinct for part in parts]

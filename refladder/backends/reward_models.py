@@ -29,7 +29,7 @@ def open_reward(target: str, **given: Any) -> Backend:
     return open_served(target, **given) if served else open_local(target, **given)
 
 
-# What opens backends knows their options by the keyword-only parameters of the function.
+# The keyword-only parameters of the function are the options of the backend.
 _LOCAL = dict(inspect.signature(open_hf).parameters)
 del _LOCAL["prefix"]
 _SERVED = inspect.signature(open_served).parameters

@@ -8,8 +8,9 @@ import click
 
 from refladder.backends import connect
 from refladder.backends.builtin import NOTICE
-from refladder.commands import console
-from refladder.commands.options import subcommand
+from refladder.calibration.records import Filtering
+from refladder.cli import console
+from refladder.cli.options import subcommand
 from refladder.errors import plural
 from refladder.events import Silent
 from refladder.files.jsonl import atomic, throw_away, to_json
@@ -17,7 +18,7 @@ from refladder.files.ladder_sets import find_folder, load_ladders
 from refladder.options import like
 from refladder.records import names_of
 from refladder.session import Session
-from refladder.settings import BuildSpec, Filtering, ScoreSpec, Scoring, Tables
+from refladder.settings import BuildSpec, ScoreSpec, Scoring, Tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -87,9 +88,9 @@ def command(*, out: Path) -> None:
 
 def _real_judge(folder: Path) -> None:
     """Place replies on a shipped set by the recorded answers of a large language model, and show both sides of the cut-off."""
+    from refladder.calibration import filter as filtering
+    from refladder.display.rendering import short
     from refladder.files.tables import read_rows
-    from refladder.jobs import filter as filtering
-    from refladder.report.rendering import short
     from refladder.scoring.columns import column_names
 
     for name in FILES:
@@ -139,11 +140,12 @@ def _real_judge(folder: Path) -> None:
 
 
 def _run(name: str, folder: Path, session: Session) -> None:
-    from refladder.jobs import build, evaluate
-    from refladder.jobs import filter as filtering
+    from refladder.calibration import filter as filtering
+    from refladder.evaluation import evaluate
+    from refladder.evaluation.agreement_tables import agreement_tables
+    from refladder.ladders import build
     from refladder.loaders import load_benchmark
     from refladder.methods.contract import MethodSettings
-    from refladder.report.agreement_tables import agreement_tables
     from refladder.scoring.columns import column_names
     from refladder.statistics.agreement import PARTIAL
     from refladder.synth.journal import JOURNAL
@@ -212,7 +214,7 @@ def _score(
 
 def _picture(out: Path) -> None:
     """Print a shipped ladder with a new text on it."""
-    from refladder.commands.show import command as show
+    from refladder.jobs.show_command import command as show
 
     new, scored = out / "new.jsonl", out / "new-scored.jsonl"
     _write(new, [{"output_id": "new", "context_id": CONTEXT, "output": NEW}])

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from refladder.commands import console
-from refladder.commands.options import subcommand
+from refladder.cli import console
+from refladder.cli.options import subcommand
 from refladder.errors import UnknownNameError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 _MEANT = dict.fromkeys(("judge", "writer", "model"), "backends")
-KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
+KINDS = ("benchmarks", "ladders", "backends", "methods", "modes", "rules", "prompts")
 
 
 @subcommand(
@@ -21,7 +21,7 @@ KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
     """List the names that other commands accept, all of them or those of one KIND.
 
-    KIND is benchmarks, ladders, backends, methods, rules or prompts.
+    KIND is benchmarks, ladders, backends, methods, modes, rules or prompts.
 
     Examples:
         refladder list ladders
@@ -30,7 +30,7 @@ def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from refladder.jobs.inventory import inventory
+    from refladder.cli.inventory import inventory
 
     if kind is not None and kind not in KINDS:
         raise UnknownNameError("kind of thing", kind, KINDS, _MEANT.get(kind.removesuffix("s")))

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from refladder.commands import helping
-from refladder.commands.options import options, options_of
+from refladder.cli import helping
+from refladder.cli.options import options, options_of
+from refladder.display.rendering import printable
 from refladder.errors import (
     DataError,
     ExitCode,
@@ -28,7 +29,6 @@ from refladder.errors import (
 )
 from refladder.options import like
 from refladder.parsing import parse_toml
-from refladder.report.rendering import printable
 from refladder.version import __version__
 
 if TYPE_CHECKING:
@@ -36,14 +36,47 @@ if TYPE_CHECKING:
 
     from refladder.options import Option
 
+# The commands under each heading of the help, with the folder of each.
 HEADINGS = {
-    "Score and filter": ("score", "filter", "jury", "pairs", "rescore", "show"),
-    "Build and share ladders": ("build", "publish"),
-    "Trust": ("calibrate", "certify", "audit", "link", "watch"),
-    "Compare and measure": ("compare", "evaluate", "compete", "review"),
-    "Tools": ("demo", "list", "distil", "export", "store"),
+    "Score and filter": {
+        "score": "commands",
+        "filter": "calibration",
+        "jury": "comparison",
+        "pairs": "calibration",
+        "rescore": "jobs",
+        "show": "jobs",
+    },
+    "Build and share ladders": {"build": "ladders", "publish": "ladders"},
+    "Trust": {
+        "calibrate": "calibration",
+        "certify": "ladders",
+        "audit": "comparison",
+        "link": "comparison",
+        "watch": "comparison",
+    },
+    "Compare and measure": {
+        "compare": "comparison",
+        "evaluate": "evaluation",
+        "compete": "contest",
+        "review": "contest",
+    },
+    "Tools": {
+        "demo": "commands",
+        "list": "commands",
+        "distil": "students",
+        "export": "evaluation",
+        "store": "commands",
+    },
 }
-COMMANDS = tuple(sorted(itertools.chain(*HEADINGS.values())))
+_FOLDERS = dict(itertools.chain.from_iterable(each.items() for each in HEADINGS.values()))
+COMMANDS = tuple(sorted(_FOLDERS))
+
+
+def command_of(name: str) -> click.Command:
+    """Import a command."""
+    folder = _FOLDERS[name]
+    module = name if folder == "commands" else f"{name}_command"
+    return cast("click.Command", import_module(f"refladder.{folder}.{module}").command)
 
 
 class _OutputFailedError(Exception):
@@ -95,7 +128,7 @@ class _Lazy(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        return cast("click.Command", import_module(f"refladder.commands.{name}").command)
+        return command_of(name)
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -196,7 +229,7 @@ class _Messages(io.FileIO):
 
 def _open_streams() -> None:
     """Open the streams that the shell has closed, so that no file gets their numbers; messages cannot fail."""
-    # All three may be None, although their types exclude it.
+    # Any of the three can be None, despite their annotations.
     if sys.stdin is None:
         os.open(os.devnull, os.O_RDONLY)
     # It is opened for reading, so that writing fails.

@@ -19,27 +19,27 @@ from typing import (
 
 import click
 
-from refladder.commands import console, spending
-from refladder.commands.calling import Call
-from refladder.commands.many_files import (
-    ManyFiles,
-    check_options,
-    score_many_files,
-    score_with_judge,
-)
-from refladder.commands.options import (
+from refladder.cli import console, spending
+from refladder.cli.calling import Call
+from refladder.cli.options import (
     given_arguments,
     given_options,
     subcommand,
 )
+from refladder.display.log import Log, log_lines
 from refladder.errors import ExitCode, UsageError, option
 from refladder.events import Silent
 from refladder.files.frames import added_values
 from refladder.files.ladder_sets import as_ladder_set
 from refladder.files.tables import STANDARD, read_once, read_rows
+from refladder.many_files.options import (
+    ManyFiles,
+    check_options,
+    score_many_files,
+    score_with_judge,
+)
 from refladder.options import OF_BACKENDS, OF_COST, like
-from refladder.report.log import Log, log_lines
-from refladder.report.summary import cost_words
+from refladder.scoring.summary import cost_words
 from refladder.settings import LEAST_MASS, Tables
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def command(
 
 def _without_ladders(spec: ScoreSpec) -> str:
     """Say that the ladder set is missing, and which shipped sets fit the columns of the table."""
-    from refladder.jobs.inventory import sets_for
+    from refladder.cli.inventory import sets_for
 
     fields = None
     source = spec.tables.source
@@ -218,9 +218,9 @@ def _score_texts(
     events: console.Console,
 ) -> ExitCode:
     """Score the texts of --text, and print the scores."""
+    from refladder.jobs.ladder_tables import score_table
     from refladder.jobs.score import score_texts, text_items
-    from refladder.report.ladder_tables import score_table
-    from refladder.report.summary import warning_lines
+    from refladder.scoring.summary import warning_lines
 
     # Checked before a model is loaded.
     ladders, items = text_items(spec, texts)
@@ -395,7 +395,7 @@ def _returned(
     call: Call, table: Table, files: Tables, report: ScoreReport, added: Mapping[str, type]
 ) -> Table:
     """Return the scored table, of the kind that the user gave; the counts go to the logger."""
-    from refladder.report.summary import essential_lines
+    from refladder.scoring.summary import essential_lines
 
     log_lines(essential_lines(report))
     if call.frame is None:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refladder.commands import console
-from refladder.commands.options import Group, options
+from refladder.cli import console
+from refladder.cli.options import Group, options
 from refladder.errors import plural
 
 if TYPE_CHECKING:

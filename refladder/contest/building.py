@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refladder.backends.metered import Plan
+from refladder.cli.inventory import inventory
 from refladder.contest.compete import GENERATED
 from refladder.contest.task_prompt import parse_task_prompt, read_instances
 from refladder.errors import DataError, UsageError
+from refladder.evaluation.results import RESULTS
 from refladder.files.jsonl import read_bytes
-from refladder.jobs.evaluation_results import RESULTS
-from refladder.jobs.inventory import inventory
 from refladder.parsing import parse_as
-from refladder.report.summary import cost_words
+from refladder.scoring.summary import cost_words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

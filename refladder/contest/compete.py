@@ -16,13 +16,16 @@ from refladder.backends import in_batches, whole
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import SpentCosts, all_spent, spent_before, spent_json
 from refladder.contest.criteria import criteria_of
+from refladder.contest.standings import OVERALL, Standing, Trial, standing_tables, standings_of
 from refladder.contest.task_prompt import (
     TASK,
     open_task_prompt,
     parse_task_prompt,
     read_instances,
 )
+from refladder.display.results import Shown
 from refladder.errors import UsageError
+from refladder.evaluation.results import RESULTS
 from refladder.events import Silent
 from refladder.files.jsonl import (
     append_records,
@@ -36,7 +39,6 @@ from refladder.files.jsonl import (
 )
 from refladder.files.locks import locked_folder
 from refladder.files.outputs import RunConfig
-from refladder.jobs.evaluation_results import RESULTS
 from refladder.prompts import check_folder
 from refladder.records import (
     Context,
@@ -48,13 +50,12 @@ from refladder.records import (
     ids_of,
     names_of,
 )
-from refladder.report.results import Shown
-from refladder.report.standings import OVERALL, Standing, Trial, standing_tables, standings_of
-from refladder.report.summary import low_mass_lines
-from refladder.scoring.asker import Asker, first_probabilities, judging_template, run_of
+from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import pair_question
+from refladder.scoring.summary import low_mass_lines
+from refladder.scoring.verdicts import first_probabilities
 from refladder.session import copied
 from refladder.settings import chosen
 from refladder.statistics.estimators import decisions
@@ -67,9 +68,9 @@ if TYPE_CHECKING:
     from refladder.backends import Backend
     from refladder.backends.plain_function import Judge
     from refladder.contest.task_prompt import Instance
+    from refladder.display.rendering import PlainTable
     from refladder.events import Events
     from refladder.records import Completion, Dimension, Judgment, Progress
-    from refladder.report.rendering import PlainTable
     from refladder.scoring.question import Question
     from refladder.session import Session
     from refladder.settings import Given

@@ -14,14 +14,15 @@ from refladder.backends.metered import spent_before
 from refladder.contest.compete import RUN
 from refladder.contest.criteria import Criterion
 from refladder.contest.review_data import GRADES, PAIRS, ReviewData, ReviewRow, Text, review_data_of
+from refladder.contest.standings import Trial
 from refladder.errors import DataError, RefladderError, UsageError, plural
+from refladder.evaluation.results import RESULTS
 from refladder.files.hub import PREFIX
 from refladder.files.jsonl import read_lines, within
 from refladder.files.ladder_sets import load_ladders, published_names
 from refladder.files.outputs import read_record
 from refladder.files.scored_folders import is_scored
 from refladder.files.tables import parse_number, read_rows, table_files
-from refladder.jobs.evaluation_results import RESULTS
 from refladder.loaders.input_rows import Mapped, items
 from refladder.loaders.scored_tables import (
     OVERALL,
@@ -31,12 +32,11 @@ from refladder.loaders.scored_tables import (
 )
 from refladder.parsing import parse_json
 from refladder.records import LOSS, RUNG, TIE, WIN
-from refladder.report.standings import Trial
-from refladder.report.summary import beyond_lines, cost_words
 from refladder.scoring.columns import LOW_MASS, anchor_spread_column, column_names
 from refladder.scoring.judge_check import check_lines
 from refladder.scoring.judgment_file import read_judgments
 from refladder.scoring.question import level_of
+from refladder.scoring.summary import beyond_lines, cost_words
 from refladder.signatures import GRADE, with_earlier_sets
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, TypedDict
 
 from refladder.contest.runs import read_run
 from refladder.errors import DataError, UsageError
+from refladder.evaluation.results import RESULTS
 from refladder.files.jsonl import is_unicode
 from refladder.files.tables import FORMATS, read_rows
-from refladder.jobs.evaluation_results import RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -25,7 +25,7 @@ _LONGEST_WINDOW = 100
 _MOST_KEY_HEADS = 4
 # Query heads of a key head.
 _MOST_GROUP = 4
-# A copy with more has a width that no recipe here knows, and would be slow.
+# A larger copy has an unknown width, and would be slow.
 _MOST_PARAMETERS = 12_000_000
 _MOST_LAYERS = 12
 # The numbers of a small configuration, in place of those of the model that are neither None nor 0.
@@ -82,7 +82,7 @@ def reduced_model(model: Any) -> Any | None:
             # The warnings about unusual widths are hidden.
             with torch.random.fork_rng(devices=[]), silenced():
                 torch.manual_seed(0)
-                # A width that no recipe here knows takes no memory.
+                # On the meta device, a model of an unknown width takes no memory.
                 with torch.device("meta"):
                     outline = _of_type(model, config)
                 if (

@@ -20,7 +20,7 @@ from refladder.errors import DataError, UsageError
 from refladder.files.locks import cannot_write, has_ended, make_folder, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import adapter, parse_as, parse_json
-from refladder.records import SCHEMAS
+from refladder.records import OLDER, SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ T = TypeVar("T")
 LOG = logging.getLogger("refladder")
 # A file in another encoding is most often of Windows.
 TO_UTF8 = "save it as UTF-8 (in Excel: CSV UTF-8), or run `iconv -f CP1252 -t UTF-8 FILE > NEW`"
-# How a file in UTF-16 begins, of which Excel's "Unicode text" is one.
+# How a file in UTF-16 begins, such as Excel's "Unicode text".
 _UTF16 = b"\xff\xfe", b"\xfe\xff"
 # How .xlsx, .ods and .xls begin.
 _SPREADSHEETS = b"PK\x03\x04", b"\xd0\xcf\x11\xe0"
@@ -112,6 +112,8 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         # This is JSON with other spaces or key order, or another kind of file.
         fields = parse_json(line, where)
         other = fields.pop("schema", None) if isinstance(fields, dict) else None
+        if isinstance(other, str) and (renew := OLDER[kind].get(other)):
+            fields, other = renew(fields), schema
         if (
             isinstance(other, str)
             and other != schema
@@ -151,7 +153,7 @@ def is_device(path: Path) -> bool:
 
 
 def refuse_pipe(path: Path) -> None:
-    """Check that a file that is read and then added to is no pipe, at which opening waits for another process."""
+    """Check that a file to read and then append to is not a pipe: opening a pipe waits for another process."""
     if is_device(path) and not path.is_char_device():
         raise UsageError(
             f"{path}: a pipe; name a regular file, because it is read again and extended"

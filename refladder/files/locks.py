@@ -65,7 +65,7 @@ def has_ended(process: int) -> bool:
     except ProcessLookupError:
         return True
     except (PermissionError, OverflowError):
-        # The process is another user's, or the number is no process number.
+        # The process is another user's, or the number is not that of a process.
         return False
     # Linux: a process that has ended, but whose parent has not asked how, is in state Z.
     try:
@@ -90,7 +90,7 @@ def try_lock(descriptor: int) -> bool | None:
 
 
 def refuse_folder(path: Path) -> None:
-    """Check that a file to write is no folder."""
+    """Check that a file to write is not a folder."""
     if path.is_dir():
         raise UsageError(f"{path}: a folder; name a file in it")
 

@@ -154,7 +154,7 @@ def is_url(path: str) -> bool:
 
 @contextmanager
 def quiet(hub: Any) -> Iterator[None]:
-    """Hide the progress bars of huggingface_hub if standard error is no terminal."""
+    """Hide the progress bars of huggingface_hub if standard error is not a terminal."""
     if sys.stderr.isatty() or hub.utils.are_progress_bars_disabled():
         yield
         return

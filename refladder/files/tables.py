@@ -158,7 +158,7 @@ class Collected(str):
 
 
 def form_by_name(path: str) -> str | None:
-    """Return the format of a file by its extension, ignoring a final `.gz`; None if it is no table."""
+    """Return the format of a file by its extension, ignoring a final `.gz`; None if it is not a table."""
     return FORM_OF_EXTENSION.get(Path(path.removesuffix(".gz")).suffix.lower())
 
 
@@ -674,7 +674,7 @@ def open_parquet(path: str) -> Any:
     pa, parquet = parquet_library()
     try:
         file = parquet.ParquetFile(open_url(path) if is_url(path) else path)
-        # Names are decoded here, so that bytes that are no text fail at the start.
+        # Names are decoded here, so that bytes that are not text fail at the start.
         _ = file.schema_arrow.names
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
     except FileNotFoundError as error:

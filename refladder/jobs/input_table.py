@@ -19,8 +19,8 @@ from refladder.files.tables import (
     standard_form,
 )
 from refladder.loaders.input_rows import items
+from refladder.loaders.letters import letters_of, letters_of_language
 from refladder.records import DOCUMENT
-from refladder.synth.checks import letters_of, letters_of_language
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

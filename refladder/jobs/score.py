@@ -38,7 +38,6 @@ from refladder.files.tables import (
     read_once,
 )
 from refladder.jobs.input_table import Checked, check_input, open_items
-from refladder.jobs.recorded_judgments import check_recorded_ladders, recorded_files
 from refladder.loaders.input_rows import EMPTY, NO_ANSWER, Item, Mapped
 from refladder.loaders.scored_tables import OVERALL
 from refladder.loaders.task_files import read_task
@@ -55,6 +54,7 @@ from refladder.scoring.judge_check import (
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
 from refladder.scoring.recorded import read_recorded, recorded_mode
+from refladder.scoring.recorded_files import check_recorded_ladders, recorded_files
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import FIRST_BATCH, WINDOW, LadderScorer, batches
 from refladder.settings import ScoreSpec, Scoring, chosen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,11 +10,10 @@ from refladder.errors import DataError, UnknownNameError
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.outputs import record_of
 from refladder.files.tables import number_in, read_rows
-from refladder.jobs.link import open_link
 from refladder.loaders.fields import without_number
+from refladder.loaders.linker import open_link
 from refladder.loaders.scored_tables import run_of
 from refladder.records import names_of
-from refladder.report.ladder_tables import PlacedOutput
 from refladder.scoring.columns import column_names
 from refladder.scoring.judge_check import check_lines
 
@@ -25,6 +24,18 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.files.tables import Row
     from refladder.records import Dimension, Ladder, Link
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedOutput:
+    """An output with a place on a ladder; numbers are None where it has no score, and the note says why."""
+
+    id: str
+    text: str
+    score: float | None
+    grade: float | None
+    spread: float | None
+    note: str | None
 
 
 class Shown(NamedTuple):

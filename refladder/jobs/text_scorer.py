@@ -6,13 +6,13 @@ import itertools
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Literal
 
+from refladder.display.log import Log
 from refladder.errors import UsageError, in_call
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.files.tables import Row
 from refladder.jobs.score import check_judge, open_set
 from refladder.loaders.input_rows import Mapped, items
 from refladder.records import names_of
-from refladder.report.log import Log
 from refladder.scoring.columns import Columns
 from refladder.scoring.judge_check import missing_line, prove
 from refladder.scoring.judgment_file import JudgmentLog

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from refladder.files.tables import Row, Rows
-    from refladder.records import Progress, Threshold
+    from refladder.records import Progress
 
 T = TypeVar("T")
 # Rows between two reports.
@@ -178,37 +178,6 @@ def way_on(signature: object, other: object, column: str) -> str:
     if grade == column:
         return f"both judges are on the scale of one ladder set, which {option('across-judges')} accepts"
     return f"{grade} is on the scale of the ladder set with both judges, which {option('across-judges')} accepts"
-
-
-def check_signature(
-    signature: object,
-    threshold: Threshold,
-    where: str,
-    *,
-    across_judges: bool = False,
-) -> bool:
-    """Refuse scores on another scale than a threshold's; return whether another judge made the threshold.
-
-    With `across_judges`, another judge on the scale of the same ladders is no other scale.
-    """
-    wanted, column = threshold.signature, threshold.column
-    if same_scale(signature, wanted, column):
-        return False
-    if across_judges and same_scale(signature, wanted, column, across_judges=True):
-        return True
-    if is_older(wanted, signature):
-        raise DataError(
-            f"{where}: an earlier version of refladder made the threshold, and its signature names no criteria; run "
-            "`refladder calibrate` again with its labels and these scores"
-        )
-    here, there = differing_parts(signature, wanted, column, across_judges=across_judges)
-    way = (
-        way_on(signature, wanted, column) or "run `refladder calibrate` with labels of these scores"
-    )
-    raise DataError(
-        f"{where}: the threshold was made for scores with another signature: {here} here, {there} in the threshold "
-        f"file; {way}"
-    )
 
 
 def reported(

@@ -298,7 +298,7 @@ def _check_columns(path: str, given: str | None, mapped: Mapped) -> None:
         with closing(read_rows(path, given)) as rows:
             first = rows.first()
     except DataError:
-        # The worker reports it, and the other files are scored.
+        # Ignored here: the worker reports it, and the other files are scored.
         return
     if first is not None:
         mapped.cell(first, "output")
@@ -311,7 +311,7 @@ def _check_ladders(source: str, files: Sequence[ScoredFile], task: Task, mapped:
         return
     ladders = set_named(str(task.ladders))
     if mode_of(task.answers).needs_ladders and not ladders.anchors:
-        # The worker reports the error.
+        # Ignored here: the worker reports it.
         with suppress(DataError):
             check_ladders(source, [file.source for file in files], task.given, mapped, ladders)
 

@@ -225,7 +225,6 @@ class _Told(Silent):
         self, what: str, watch: Watch | None = None
     ) -> AbstractContextManager[Progress | None]:
         """Report to the driver."""
-        del what, watch
         return nullcontext(self._update)
 
     def _update(self, rows: int, _total: int | None, _note: str = "", _each: int = 0, /) -> None:
@@ -330,7 +329,7 @@ class Worker:
             )
 
     def _spent(self) -> dict[str, float]:
-        """Return the counts of the judge since the last call; those that it does not know are absent."""
+        """Return the judge's counters since the last call. Unknown counters are omitted."""
         spent = self._session.spent()
         if not spent:
             return {}

@@ -55,7 +55,7 @@ _QUESTION = 64
 _ANSWER = 32
 
 _WORD = re.compile(r"[^\W_]+(?:['\u2019.,:/-][^\W_]+)*")
-# These words are no part of a name.
+# Words that are not part of a name.
 _NO_NAMES = """
 a about above after again against all also am an and any are as at be because been before being below between
 both but by can could did do does doing down during each few for from further had has have having he her

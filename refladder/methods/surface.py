@@ -16,8 +16,8 @@ from refladder.arrays import known
 from refladder.methods.contract import Method, by_context
 from refladder.records import Context, names_of
 from refladder.statistics.agreement import build_grid, human_means
+from refladder.statistics.correlation import area_under_curve
 from refladder.statistics.leave_one_out import choose_on_other_contexts, standardise
-from refladder.statistics.threshold import area_under_curve
 from refladder.version import __version__
 
 if TYPE_CHECKING:

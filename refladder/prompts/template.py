@@ -100,7 +100,7 @@ ROLE_OUTCOMES: dict[str, tuple[str, ...]] = {
     # The output is compared with a text whose reward is 0.
     REWARD: (WIN, LOSS),
 }
-# The outcomes that yes/no questions are about.
+# Outcomes for which a yes/no question is asked.
 ROLE_CLAIMS: dict[str, tuple[str, ...]] = {"compare-yesno": (WIN, LOSS, TIE)}
 
 _SLOT = re.compile(r"\{\{[ \t]*([A-Za-z_]\w*)[ \t]*\}\}")

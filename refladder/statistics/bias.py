@@ -86,7 +86,7 @@ def fit_threshold(probabilities: FloatArray) -> float:
     median = float(np.median(answers))
     lower = answers[answers < median - SAME].max(initial=0.0)
     upper = answers[answers > median + SAME].min(initial=1.0)
-    # P(first) falls with the threshold, so one of these brings it nearest to 1/2.
+    # P(first) decreases in the threshold, so one of these candidates is closest to 1/2.
     thresholds = [median, (lower + median) / 2, (median + upper) / 2]
     inner = [float(threshold) for threshold in thresholds if SAME < threshold < 1 - SAME]
     best = min(

@@ -98,7 +98,7 @@ def rising_chain(w: FloatArray) -> BoolArray:
     them; then the one with the largest sum of w over its neighbours. The other rungs are those to write anew.
 
     Args:
-        w: shape (N, N), of one ladder. A NaN is no proof of rising.
+        w: shape (N, N), of one ladder. A NaN does not show a rise.
 
     Returns:
         Shape (N,), True for the rungs of the set.
@@ -170,7 +170,7 @@ def contexts_needed(tests: int) -> int:
 def shown_and_untested(
     w: FloatArray, p_values: FloatArray | None, needed: int
 ) -> tuple[BoolArray, BoolArray]:
-    """Return the steps that are shown to rise, and those of which nothing can be said: shape (N - 1,) each.
+    """Return the steps that are shown to rise, and those without a result: shape (N - 1,) each.
 
     Nothing can be said of a step that is unparsed in more than half of the ladders, nor of one that did not pass although
     all of fewer than `needed` ladders are in order.

@@ -277,3 +277,25 @@ _ROW_STATISTICS: dict[str, Callable[[FloatArray, FloatArray], FloatArray]] = {
     "kendall": _kendall_rows,
     "pearson": _pearson_rows,
 }
+
+
+def area_under_curve(scores: FloatArray, good: BoolArray) -> float | None:
+    """Return the probability that a good row has a higher score than a bad one; equal scores count one half.
+
+    Args:
+        scores: shape (rows,).
+        good: shape (rows,).
+
+    Returns:
+        Between 0 and 1; None if all rows are good, or none is.
+    """
+    bad = scores[~good]
+    return float(ranks_among(scores[good], bad).mean()) if good.any() and len(bad) else None
+
+
+def ranks_among(scores: FloatArray, others: FloatArray) -> FloatArray:
+    """Return the share of other scores below each score, plus half of the share that are equal."""
+    ordered = np.sort(others)
+    below, reached = (np.searchsorted(ordered, scores, side=side) for side in ("left", "right"))
+    ranks: FloatArray = (below + reached) / (2 * len(others))
+    return ranks

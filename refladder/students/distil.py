@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from refladder.arrays import known
+from refladder.calibration.labelling import LabelledTable, read_pool
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.jsonl import atomic
 from refladder.files.ladder_sets import as_ladder_set
 from refladder.files.locks import locked_folder
 from refladder.files.tables import format_of, number_in, read_rows, read_twice
 from refladder.loaders.input_rows import Mapped, items
-from refladder.loaders.labelling import LabelledTable, read_pool
 from refladder.methods.surface import MEASURES, measured
 from refladder.records import Distilled, HeldOut
 from refladder.statistics.correlation import correlate

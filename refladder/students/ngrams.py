@@ -42,7 +42,7 @@ FOLDS = 4
 CHOOSE_FROM = 4_000
 # This number of texts is read at a time.
 STEP = 1024
-# A measure counts at most this number of standard deviations, so that a very long text is no outlier.
+# A measure counts at most this number of standard deviations, so that a very long text is not an outlier.
 _FAR = 4.0
 
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from refladder.display.rendering import PlainTable, markdown, number, table_of
+from refladder.display.results import ShownRecord
 from refladder.errors import DataError, plural
 from refladder.files.jsonl import read_record, to_line, write_record
 from refladder.files.locks import make_folder
 from refladder.records import Distilled, digest_of
-from refladder.report.rendering import PlainTable, markdown, number, table_of
-from refladder.report.results import ShownRecord
 from refladder.students.ngrams import NgramStudent
 from refladder.version import __version__
 

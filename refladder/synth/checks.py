@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from refladder.files.jsonl import is_unicode
@@ -64,23 +62,6 @@ _ASIDES = tuple(
     )
 )
 _ASIDE_LINE = re.compile(rf"{_HERE}(?:[\w-]+ ){{0,3}}?{_OWN}[^.!?:]{{0,80}}:")
-# Letters, as `letters_of` names them, and languages (ISO 639-1) that are written in them.
-_LANGUAGES = {
-    "Latin": "af az bs ca cs cy da de en es et eu fi fr ga gl hr hu id is it lt lv ms nl no pl pt ro sk sl sq sr sv sw tr vi",
-    "Cyrillic": "be bg kk ky mk mn ru sr tg uk",
-    "Greek": "el",
-    "Arabic": "ar fa ps ur",
-    "Hebrew": "he yi",
-    "Devanagari": "hi mr ne",
-    "Bengali": "as bn",
-    "Tamil": "ta",
-    "CJK": "ja zh",
-    "Hangul": "ko",
-    "Thai": "th",
-    "Georgian": "ka",
-    "Armenian": "hy",
-    "Ethiopic": "am ti",
-}
 
 
 def _folded(text: str) -> str:
@@ -125,22 +106,3 @@ def same_text(text: str, existing_texts: Mapping[int, str]) -> int | None:
     return min(
         (level for level, other in existing_texts.items() if _folded(other) == folded), default=None
     )
-
-
-def letters_of(text: str) -> str | None:
-    """Return the script of most letters of a text, as Unicode names it (Latin, Cyrillic, Arabic); None without letters.
-
-    Chinese and Japanese are both CJK, as they share characters.
-    """
-    letters = filter(str.isalpha, text)
-    kinds = Counter(unicodedata.name(letter, "").partition(" ")[0] for letter in letters)
-    if not kinds:
-        return None
-    [(kind, _)] = kinds.most_common(1)
-    return "CJK" if kind in {"CJK", "HIRAGANA", "KATAKANA"} else kind.title()
-
-
-def letters_of_language(language: str) -> set[str]:
-    """Return the letters that a language (`de`, `de-AT`) is written in, as `letters_of` names them; none if it is unknown."""
-    code = language.partition("-")[0]
-    return {letters for letters, languages in _LANGUAGES.items() if code in languages.split()}

@@ -451,7 +451,7 @@ class _Writing:
                 note=completion.note,
                 unusable=why_unusable(completion, draft.texts),
             )
-            # The draft gets the text now, because the next text of this ladder must not equal it.
+            # Store the text now: the next text of this ladder must differ from it.
             draft.take(entry)
             fresh.append(entry)
         if self.journal is not None:

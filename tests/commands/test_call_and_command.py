@@ -9,7 +9,6 @@ import inspect
 import json
 import shutil
 from dataclasses import MISSING, asdict, fields
-from importlib import import_module
 from itertools import pairwise
 
 import pytest
@@ -18,9 +17,10 @@ from scored_folders import Inline
 
 import refladder
 from refladder import settings
-from refladder.commands.main import COMMANDS
+from refladder.calibration.records import Filtering
+from refladder.cli.options import options_of
+from refladder.commands.main import COMMANDS, command_of
 from refladder.commands.main import run as run_command
-from refladder.commands.options import options_of
 from refladder.files.certificate import json_of
 from refladder.files.jsonl import read_record
 from refladder.files.ladder_sets import find_folder
@@ -34,7 +34,7 @@ EMPTY = (None, (), {}, "", False, 0)
 
 def differing(name):
     """Yield the parameters of a call that are no option of its command, or have another default there."""
-    options = options_of(import_module(f"refladder.commands.{name}").command)
+    options = options_of(command_of(name))
     for parameter in inspect.signature(getattr(refladder, name)).parameters.values():
         if parameter.kind is not parameter.KEYWORD_ONLY or parameter.name in RECORDS:
             continue
@@ -52,9 +52,7 @@ def test_a_parameter_is_an_option_with_the_same_default():
     assert [each for name in CALLS for each in differing(name)] == []
 
 
-@pytest.mark.parametrize(
-    "kind", [settings.Scoring, settings.Filtering, settings.Asking, settings.Scale]
-)
+@pytest.mark.parametrize("kind", [settings.Scoring, Filtering, settings.Asking, settings.Scale])
 def test_a_setting_has_the_default_of_the_calls(kind):
     checked = 0
     for name in CALLS:

@@ -5,24 +5,24 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from importlib import import_module
 
 import click
 import pytest
 
 from refladder.backends.builtin import NOTICE
-from refladder.commands import console
+from refladder.cli import console
+from refladder.cli.options import Command
+from refladder.commands import main
 from refladder.commands.main import COMMANDS, cli
-from refladder.commands.options import Command
 
 EVERY = [*COMMANDS]
-EVERY += [f"store {name}" for name in import_module("refladder.commands.store").command.commands]
+EVERY += [f"store {name}" for name in main.command_of("store").commands]
 SCORE = "score {stories} --ladders demo/story --out {out}"
 
 
 def command_of(name):
     first, _, second = name.partition(" ")
-    subject = import_module(f"refladder.commands.{first}").command
+    subject = main.command_of(first)
     return subject.commands[second] if second else subject
 
 

@@ -10,7 +10,7 @@ import pytest
 from json_lines import read_lines
 
 from refladder.commands.main import run
-from refladder.report.rendering import short
+from refladder.display.rendering import short
 
 
 @pytest.fixture(scope="module")

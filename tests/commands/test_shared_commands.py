@@ -367,7 +367,9 @@ def test_a_writer_that_answers_in_other_letters_than_the_seeds_is_named(command,
     # builtin writes English
     asked = f"--task-file {tmp_path}/task.toml --shared 2 --writer builtin --out {tmp_path}/set"
     assert command(f"build table --source {source} {asked}").code == 0
-    (said,) = [each.getMessage() for each in caplog.records if each.name == "refladder.jobs.build"]
+    (said,) = [
+        each.getMessage() for each in caplog.records if each.name == "refladder.ladders.build"
+    ]
     assert said == (
         "anchor wave, educational value: its seed is in Cyrillic letters and its rungs in Latin; name the language in "
         "the description of the dimension, or use another writer"

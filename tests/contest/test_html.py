@@ -103,7 +103,7 @@ def test_modules_are_one_script_without_names_that_clash():
     assert not re.search(r"^(import|export) ", text, re.MULTILINE)
     names = re.findall(r"^(?:async )?(?:function|const|let|class) (\w+)", text, re.MULTILINE)
     assert sorted(name for name in set(names) if names.count(name) > 1) == []
-    files = {f"{name}.js" for name in MODULES} | {"style.css"}
+    files = {f"{name}.js" for name in MODULES}
     assert files == {path.name for path in PAGE.iterdir()}
     seen = set()
     for name in MODULES:

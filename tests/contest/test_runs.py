@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from pathlib import Path
 
 import pytest
 from json_lines import read_lines
@@ -117,6 +118,26 @@ def test_a_changed_ladder_set_is_a_warning(scored):
     assert "rungs" not in data.key
     words = r"The rungs are not shown: the table was scored with demo/story@\w{12}, and demo/dialogue has other ladders now\."
     assert re.fullmatch(words, data.key["warnings"][-1])
+
+
+def test_the_page_of_files_names_all_data_of_the_review_page(scored, command, tmp_path):
+    assert command(f"evaluate demo/dialogue --methods ladder --work {tmp_path / 'work'}").code == 0
+    runs = [contest(tmp_path, rows=3) / "run", scored, tmp_path / "work"]
+    page = (Path(__file__).parents[2] / "docs/reference/files.md").read_text("utf-8")
+    table = page.partition("### Data of the review page\n")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| (pool|key) \| (`[^|]*`) \| ([a-z, ]+) \|", table, re.MULTILINE)
+    for data in map(read_run, runs):
+        kind = data.pool["kind"]
+        for part in ("pool", "key"):
+            assert (kind, set(getattr(data, part))) == (
+                kind,
+                {
+                    key
+                    for of, keys, kinds in named
+                    if of == part and (kinds == "all" or kind in kinds.split(", "))
+                    for key in re.findall("`([a-z_]+)`", keys)
+                },
+            )
 
 
 def test_damaged_files_of_a_run_are_named(scored):

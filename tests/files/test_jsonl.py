@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refladder.calibration.records import Look, Threshold
 from refladder.errors import DataError
 from refladder.files.jsonl import (
     append_lines,
@@ -33,16 +34,7 @@ from refladder.files.jsonl import (
     write_json,
     write_records,
 )
-from refladder.records import (
-    SCHEMAS,
-    Dimension,
-    Judgment,
-    LinkedColumn,
-    Look,
-    Rating,
-    Shared,
-    Threshold,
-)
+from refladder.records import SCHEMAS, Dimension, Judgment, LinkedColumn, Rating, Shared
 
 SIMPLE = {
     str: st.text(st.characters(codec="utf-8"), max_size=8),

@@ -20,7 +20,7 @@ from refladder import publish
 from refladder.contest.runs import read_run
 from refladder.errors import UsageError
 from refladder.files.ladder_sets import load_ladders
-from refladder.jobs.release import without_model_path, without_paths
+from refladder.ladders.release import without_model_path, without_paths
 from refladder.records import LadderFailure
 
 FAILURE = LadderFailure(

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from chromium import new_page, started
 
-from refladder.contest.html import card_page
-from refladder.report.charts import COLOURS, Chart, Series
+from refladder.display.pages import card_page
+from refladder.evaluation.charts import COLOURS, Chart, Series
 
 SHOWN = "() => [...document.querySelectorAll('.figures img')].map((image) => [image.naturalWidth, image.width])"
 

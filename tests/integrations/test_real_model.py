@@ -231,7 +231,7 @@ def test_the_server_of_llama_cpp_reads_what_hf_reads(opened, ladders_of, tmp_pat
 def test_the_judge_is_refused(opened, ladders_of):
     """It gives the same verdict in both orders: half a ladder each, and 6 of 12 are what a judge that guesses gets."""
     judge = Watched(opened)
-    refused = "is not shown to distinguish the best rung from the worst better than chance"
+    refused = "is not significantly better than chance at telling the best rung from the worst"
     with pytest.raises(JudgeRefusedError, match=refused):
         refladder.score(ROWS, ladders=ladders_of(12), judge=judge)
     assert len(judge.seen) == 24  # 12 ladders in both orders, and no row

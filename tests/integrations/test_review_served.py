@@ -14,7 +14,7 @@ from json_lines import read_lines, write_lines
 from review_data import NASTY, SYSTEMS, contest
 from waiting import HANG
 
-from refladder.jobs.inventory import inventory
+from refladder.cli.inventory import inventory
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed")
 

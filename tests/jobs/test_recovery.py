@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from simulated import DIMENSION, Simulated, benchmark_of
 
-from refladder.jobs.evaluate import Protocol, agreement
+from refladder.evaluation.evaluate import Protocol, agreement
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
 from refladder.records import Completion

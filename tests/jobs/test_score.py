@@ -174,9 +174,9 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(
         {"answer": log(0.6, 0.3, 0.1)},
     )
     out = tmp_path / "out.jsonl"
-    hardly = "scores hardly distinguish such texts"
+    hardly = "such scores are hard to tell apart"
     told = [
-        f"coherence: 5 of 6 texts beat the top rung, 1 falls below the lowest; {hardly}",
+        f"coherence: 5 of 6 texts beat the top rung, 1 ranks below the lowest; {hardly}",
         f"complexity: 6 of 6 texts beat the top rung; {hardly}",
     ]
     line = f"score {stories} {LADDERS} {backend} --any-judge --out {out}"
@@ -193,9 +193,11 @@ def test_texts_beyond_the_ladders_are_counted_in_every_record_of_the_run(
     (check, _), (doubtful, *beyond) = key["facts"], key["warnings"]
     counts = "coherence 6 of 12 ladders, complexity 6 of 12 ladders"
     assert check == f"judge check, best rung against the worst: {counts}."
-    assert doubtful.endswith(f" better than chance ({counts}); do not rely on its scores.")
+    assert doubtful.endswith(
+        f" at telling the best rung from the worst ({counts}); do not rely on its scores."
+    )
     assert beyond == [
-        f"coherence: 5 texts beat the top rung, 1 falls below the lowest; {hardly}.",
+        f"coherence: 5 texts beat the top rung, 1 ranks below the lowest; {hardly}.",
         f"complexity: 6 texts beat the top rung; {hardly}.",
     ]
     for name in ("above_top", "below_bottom", "judge_check"):  # as an older version wrote it
@@ -230,7 +232,10 @@ def test_low_label_mass_gives_no_score_and_the_reason(command, judge, write_json
     assert trains["coherence_mass"] == pytest.approx(0.00402)
     assert trains["coherence_note"] == reason.format(0.004)
     assert boats["coherence_score"] == pytest.approx(15 * (0.2 - 0.1) / 0.32)
-    found = "the judge is not shown to distinguish the best rung from the worst better than chance (coherence 6 of 12 ladders)"
+    found = (
+        "the judge is not significantly better than chance at telling the best rung from the worst "
+        "(coherence 6 of 12 ladders)"
+    )
     low = "low label mass in 5 of 5 judgments, minimum 0.32"
     assert boats["coherence_note"] == f"{low}; {found}"
     assert (planes["coherence_mass"], planes["coherence_note"]) == (pytest.approx(1.0), found)

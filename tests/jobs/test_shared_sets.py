@@ -16,10 +16,11 @@ from json_lines import read_lines
 from refladder.errors import DataError, UsageError
 from refladder.events import Silent
 from refladder.files.ladder_sets import ladder_set, load_ladders, write_ladder_set
-from refladder.jobs import build
-from refladder.jobs.build import draw_anchors
-from refladder.jobs.certify import certify, open_asker
 from refladder.jobs.score import run
+from refladder.ladders import build
+from refladder.ladders.build import draw_anchors
+from refladder.ladders.certificate_tables import certificate_tables, sharing_lines
+from refladder.ladders.certify import certify, open_asker
 from refladder.records import (
     IMPOSSIBLE,
     Completion,
@@ -33,7 +34,6 @@ from refladder.records import (
     Sampling,
     Shared,
 )
-from refladder.report.certificate_tables import certificate_tables, sharing_lines
 from refladder.scoring.columns import added_columns
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.scorer import LadderScorer
@@ -588,7 +588,7 @@ def test_the_limits_of_sharing_at_either_side(monkeypatch):
         np.fill_diagonal(rises, 0)
         monkeypatch.setattr(trust, "across_anchors", lambda *_: (rises, rises))
         monkeypatch.setattr(
-            "refladder.jobs.certify.share_intervals", lambda *_: np.array([0.0, high])
+            "refladder.ladders.certify.share_intervals", lambda *_: np.array([0.0, high])
         )
         certificate = certify(opened, open_asker(opened, Numbers()))
         assert (certificate.tests is None) == (anchors < 6)

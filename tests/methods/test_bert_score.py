@@ -13,7 +13,7 @@ from small_benchmarks import run_method
 import refladder
 from refladder.backends.hf.readers import longest_text
 from refladder.errors import BackendUnavailableError, UsageError
-from refladder.jobs.evaluate import agreement
+from refladder.evaluation.evaluate import agreement
 from refladder.methods.bert_score import bert_score, greedy_f1
 from refladder.methods.contract import Method
 from refladder.methods.surface import BEST, surface_methods

@@ -17,6 +17,7 @@ from refladder.errors import (
     UnknownNameError,
     UsageError,
 )
+from refladder.evaluation.cards import report_cards
 from refladder.methods.contract import (
     METHODS,
     EvaluationMethod,
@@ -28,7 +29,6 @@ from refladder.methods.contract import (
 from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.records import Completion, LabelReading
 from refladder.registry import Entry
-from refladder.report.cards import report_cards
 from refladder.testing import made_benchmark
 
 

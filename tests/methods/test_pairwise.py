@@ -11,12 +11,12 @@ from simulated import DIMENSION, Simulated, benchmark_of, quality_of
 from support.offenders import offenders
 
 from refladder.errors import UnknownNameError, UsageError
-from refladder.jobs.evaluate import Protocol, agreement
+from refladder.evaluation.cards import report_cards
+from refladder.evaluation.evaluate import Protocol, agreement
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import run_methods
 from refladder.methods.surface import BEST
 from refladder.records import Completion
-from refladder.report.cards import report_cards
 
 PAIRWISE = [
     "win-ratio", "win-ratio-debiased", "mean-probability", "mean-probability-debiased",

@@ -33,7 +33,7 @@ BOTH = ("--ladders", "demo/story", "--judge", "rehearsed")
 COHERENCE = (*BOTH, "--dimension", "coherence")
 TEXT = ("score", "--text", ROWS[0]["output"], "--context-id", "story-01", *COHERENCE)
 SHOWN = "judge check, best rung against the worst: "
-UNSHOWN = "not shown to distinguish the best rung from the worst better than chance"
+UNSHOWN = "not significantly better than chance at telling the best rung from the worst"
 NOT_DISTINGUISHED = f"is {UNSHOWN} (coherence 0 of 12 ladders)"
 WARNING = f"The judge {NOT_DISTINGUISHED}; do not rely on its scores.\n"
 
@@ -187,16 +187,16 @@ def test_the_ends_of_the_interval_decide(judge, score, wrong, doubtful):
     judge(wrong=wrong)
     done = score(*COHERENCE)
     assert done.code == (2 if doubtful is None else 0)
-    advice = ": the lower end of the 95 % interval of the share is below 70 %. `refladder certify` shows more.\n"
+    advice = " correct; the 95 % interval reaches below 70 %). `refladder certify` shows more.\n"
     assert (advice in done.err) == bool(doubtful)
-    assert ("The judge check is no proof (coherence " in done.err) == bool(doubtful)
+    assert ("The judge check is inconclusive (coherence " in done.err) == bool(doubtful)
 
 
 def test_what_cannot_be_read_is_left_out_and_named(judge, score):
     judge(WIN, None)
     done = score(*COHERENCE, "--no-store")
     assert f"{SHOWN}coherence 12 of 12 ladders and 12 answers unparsed\n" in done.err
-    assert "no proof" not in done.err  # 12 of 12 begins at .758 (scipy)
+    assert "inconclusive" not in done.err  # 12 of 12 begins at .758 (scipy)
     assert (
         "12 answers of the judge check could not be read, the first because: no label\n" in done.err
     )
@@ -205,20 +205,23 @@ def test_what_cannot_be_read_is_left_out_and_named(judge, score):
 FEW = "It is not refused, because a judge that is right on 90 % of the ladders may do as badly by chance."
 
 
-def test_few_ladders_are_no_proof(said):
+def test_few_ladders_are_inconclusive(said):
     messages = said(until_story("story-11"), Rehearsed(), **ONE)
     assert f"{SHOWN}coherence 11 of 11 ladders" in messages
-    assert "The judge check is no proof (coherence 11 of 11 ladders)" in messages
+    assert (
+        "The judge check is inconclusive (coherence 11 of 11 ladders correct; it takes 12 "
+        in messages
+    )
     # A judge that is right in .9 is so on 0 of 2 with .01, and on 0 of 1 with .1.
     with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 2 ladders\)"):
         said(until_story("story-02"), Rehearsed(LOSS, WIN), **ONE)
-    assert "is no proof (coherence 0 of 1 ladder): " in said(
+    assert "is inconclusive (coherence 0 of 1 ladder correct; " in said(
         until_story("story-01"), Rehearsed(LOSS, WIN), **ONE
     )
     # 3 or fewer of 5: 1 - .9^5 - 5 * .9^4 * .1 = .081; 2.5 may count as 3. Of 4, not even 4 are significant (1 / 16).
     told = said(until_story("story-05"), Rehearsed(TIE, TIE), **ONE)
     assert f"The judge is {UNSHOWN} (coherence 2.5 of 5 ladders). {FEW}" in told
-    assert "is no proof (coherence 3 of 4 ladders): " in said(
+    assert "is inconclusive (coherence 3 of 4 ladders correct; " in said(
         until_story("story-04"), Rehearsed(WIN, TIE), **ONE
     )
 
@@ -273,7 +276,9 @@ def test_dimensions_with_few_ladders_count_together_for_a_note(said):
         said(three, Rehearsed(LOSS, WIN, dimension="coherence"))
     told = said(three, Rehearsed(TIE, TIE, dimension="coherence"))
     assert f"is {UNSHOWN} (coherence 1.5 of 3 ladders, complexity 3 of 3 ladders). {FEW}" in told
-    assert "is no proof (coherence 3 of 3 ladders, complexity 3 of 3" in said(three, Rehearsed())
+    assert "is inconclusive (coherence 3 of 3 ladders, complexity 3 of 3" in said(
+        three, Rehearsed()
+    )
     # All 12 ladders together are 6 right, but complexity alone refuses already.
     with pytest.raises(JudgeRefusedError, match=r"\(coherence 0 of 6 ladders\)"):
         said(until_story("story-06"), Rehearsed(LOSS, WIN, dimension="coherence"))

@@ -13,6 +13,7 @@ from scipy import stats
 from refladder.errors import ShapeError, UnknownNameError, UsageError
 from refladder.statistics import STATISTICS
 from refladder.statistics.correlation import (
+    area_under_curve,
     average_ranks,
     correlate,
     correlate_rows,
@@ -192,3 +193,11 @@ def test_what_is_refused():
     refuses(UnknownNameError, message, correlate_rows, PREDICTED, HUMAN, "spearmn")
     message = "unknown convention for constant contexts 'ones'; did you mean 'one'"
     refuses(UnknownNameError, message, correlate_rows, PREDICTED, HUMAN, "kendall", "ones")
+
+
+def test_the_area_under_the_curve_counts_pairs():
+    generator = np.random.default_rng(0)
+    scores, good = generator.integers(0, 5, 40).astype(float), generator.random(40) < 0.4
+    pairs = [(a > b) + 0.5 * (a == b) for a in scores[good] for b in scores[~good]]
+    assert float(area_under_curve(scores, good)) == pytest.approx(np.mean(pairs), abs=1e-12)
+    assert area_under_curve(scores, np.ones(40, bool)) is None

@@ -9,8 +9,8 @@ import pytest
 from json_lines import write_lines
 from scipy import stats
 
+from refladder.calibration.labelling import LabelledTable
 from refladder.loaders.input_rows import Mapped
-from refladder.loaders.labelling import LabelledTable
 from refladder.methods.surface import MEASURES, measured
 from refladder.students.distil import read_lessons
 from refladder.students.student import open_student

@@ -40,7 +40,7 @@ IMPORTED = (
     "refladder.contest.compete",
     "refladder.backends.openai.backend",
     "refladder.prompts",
-    "refladder.report.terminal",
+    "refladder.display.terminal",
     "refladder.students.distil",
     *(
         f"refladder.jobs.{name}"
@@ -124,10 +124,12 @@ def _run_and_leave(main):
 
 if __name__ == "__main__":  # worker processes import this module
     commands = import_module("refladder.commands.main")
-    for name in (*(f"refladder.commands.{name}" for name in commands.COMMANDS), *IMPORTED):
+    for name in commands.COMMANDS:
+        commands.command_of(name)
+    for name in IMPORTED:
         import_module(name)
     # Recorded output has no lines that depend on how busy the machine is.
-    import_module("refladder.report.progress").FIRST_LINE = 86400.0
+    import_module("refladder.display.progress").FIRST_LINE = 86400.0
     gc.freeze()  # so that memory that nobody changes is not copied
     found = _serve(socket.socket(fileno=int(sys.argv[1])))
     if found is not None:

@@ -1,7 +1,7 @@
 """One benchmark through the job of `evaluate`."""
 
+from refladder.evaluation.evaluate import EvaluateSpec, run
 from refladder.events import Silent
-from refladder.jobs.evaluate import EvaluateSpec, run
 from refladder.methods.contract import MethodSettings
 from refladder.session import Session
 

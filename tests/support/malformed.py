@@ -22,7 +22,7 @@ from unittest import mock
 from json_lines import read_lines, write_lines
 from scored_folders import Inline
 
-from refladder.commands import console
+from refladder.cli import console
 from refladder.commands.main import run as run_command
 
 LIMIT = 120.0  # seconds after which a command counts as hanging

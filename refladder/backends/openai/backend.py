@@ -497,7 +497,7 @@ def checked_packages(name: str) -> None:
         )
 
 
-# What opens backends knows their options by the keyword-only parameters of the function.
+# The keyword-only parameters of the function are the options of the backend.
 open_openai.__signature__ = inspect.signature(Options)  # type: ignore[attr-defined]
 
 

@@ -66,7 +66,7 @@ SWITCHES: dict[str, dict[str, object]] = {
     "template-thinking": {"chat_template_kwargs": {"thinking": False}},
     # DeepSeek
     "thinking": {"thinking": {"type": "disabled"}},
-    # OpenAI, Ollama.
+    # Servers: OpenAI and Ollama.
     "reasoning_effort": {"reasoning_effort": "none"},
     # OpenRouter
     "reasoning": {"reasoning": {"effort": "none"}},

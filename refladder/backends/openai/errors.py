@@ -213,7 +213,7 @@ def shown(text: str, key: str | None, headers: Collection[str] = ()) -> str:
     parts = {
         word for value in headers for word in (value, *value.split()) if len(word) >= _LONG_WORD
     }
-    # A short key, such as x, is no secret, and would be found in every word.
+    # A short key, such as x, is not a secret, and would be found in every word.
     if key and len(key) >= _LONG_WORD:
         text = text.replace(key, "[key]")
     for part in sorted(parts, key=len, reverse=True):

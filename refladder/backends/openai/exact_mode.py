@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     _After = Callable[[Client, Sequence[list[int]], list[int]], Awaitable[list[dict[int, float]]]]
     _Reader = Callable[[Client, Sequence[list[int]], tuple[Tokens, ...]], Awaitable[list[Values]]]
 
-# Nats: two requests that read the same token must agree this well.
+# Tolerance in nats between two readings of the same token.
 SAME = 0.05
 # Tokens asked for at first in the variant `vocabulary`; ten times more until they include the labels.
 _FIRST_LOOK = 100

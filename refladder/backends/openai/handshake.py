@@ -296,7 +296,7 @@ def _key(options: Options, model: str) -> str:
 
 
 def _read(path: Path) -> dict[str, str]:
-    """Return the entries of a cache file by key; none if it is no cache file, since a cache only saves requests."""
+    """Return the entries of a cache file by key; none if it is not a cache file, since a cache only saves requests."""
     try:
         probes = parse_json(path.read_text(encoding="utf-8"), str(path))
     except (FileNotFoundError, DataError):

@@ -48,7 +48,7 @@ _OF_THE_CLIENT = {
     "host",
     "transfer-encoding",
 }
-# Azure's version: the only field of a base URL's query that is no secret.
+# Azure's version: the only field of a base URL's query that is not secret.
 _VERSION = "api-version"
 _LOCAL_HOSTS = "localhost", "127.0.0.1", "::1"
 

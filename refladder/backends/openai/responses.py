@@ -150,7 +150,7 @@ class Partial:
     begun: tuple[Beginning, ...]
     # The most that any token outside the list can have.
     bound: float
-    # The sum of the probabilities in the list.
+    # Total probability of the listed tokens.
     seen: float
     top: int
     first: str

@@ -8,7 +8,7 @@ import time
 import pytest
 
 import refladder
-from refladder.commands import console
+from refladder.cli import console
 from refladder.errors import ExitCode
 from refladder.records import Sampling
 

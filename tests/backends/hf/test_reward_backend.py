@@ -9,10 +9,10 @@ from hf_unit import ARTICLE, OUTPUTS, RUNGS, compare
 
 import refladder
 from refladder.backends import connect
+from refladder.comparison.audit import audit
 from refladder.errors import BackendUnavailableError, DataError, UsageError
 from refladder.files.ladder_sets import ladder_set
-from refladder.jobs.audit import audit
-from refladder.jobs.certify import certify, open_asker
+from refladder.ladders.certify import certify, open_asker
 from refladder.methods.contract import MethodSettings
 from refladder.methods.method_runs import rehearse_methods, run_methods
 from refladder.prompts import fill, load_template

@@ -1,0 +1,1 @@
+"""Two systems or two judges: `compare`, `link`, `jury`, `watch` and `audit`."""

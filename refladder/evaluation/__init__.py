@@ -1,0 +1,1 @@
+"""Methods against people: agreement, report cards, figures, and the rows of a benchmark."""
