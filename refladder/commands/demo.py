@@ -88,9 +88,9 @@ def command(*, out: Path) -> None:
 
 def _real_judge(folder: Path) -> None:
     """Place replies on a shipped set by the recorded answers of a large language model, and show both sides of the cut-off."""
-    from refladder.files.tables import read_rows
     from refladder.calibration import filter as filtering
     from refladder.display.rendering import short
+    from refladder.files.tables import read_rows
     from refladder.scoring.columns import column_names
 
     for name in FILES:
