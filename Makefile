@@ -85,7 +85,8 @@ $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "refladder needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1);" \
 	       "say which to use: make PYTHON=python3.11 $(MAKECMDGOALS)" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV)
+	@echo "Making an environment in $(VENV) and installing packages in it. This happens once, and takes a minute or more."
+	@$(PYTHON) -m venv $(VENV)
 	@touch $@
 
 # Editable: a change of the source needs no new installation.

@@ -41,7 +41,6 @@ class Silent:
         self, what: str, watch: Watch | None = None
     ) -> AbstractContextManager[Progress | None]:
         """Show no progress."""
-        del what, watch
         return nullcontext()
 
     def checked(self, checks: Sequence[JudgeCheck]) -> None:

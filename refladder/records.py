@@ -99,6 +99,7 @@ def without_none(values: Iterable[T | None]) -> list[T]:
 
 # Schemas of the records that are lines of files: each line begins with its schema.
 SCHEMAS: dict[type, str] = {}
+OLDER: dict[type, Mapping[str, Callable[[dict[str, object]], dict[str, object]]]] = {}
 
 
 def _key_of(name: str) -> str:
@@ -106,13 +107,20 @@ def _key_of(name: str) -> str:
     return name.removesuffix("_")
 
 
-def record(schema: str = "") -> Callable[[type[T]], type[T]]:
-    """Refuse floats that are not finite when a class is read; with a `schema`, the class is a line of a file."""
+def record(
+    schema: str = "",
+    older: Mapping[str, Callable[[dict[str, object]], dict[str, object]]] | None = None,
+) -> Callable[[type[T]], type[T]]:
+    """Refuse floats that are not finite when a class is read; with a `schema`, the class is a line of a file.
+
+    Lines of `older` schemas are read too: each has a function that brings their fields up to date.
+    """
 
     def made(kind: type[T]) -> type[T]:
         kind.__pydantic_config__ = {"allow_inf_nan": False, "alias_generator": _key_of}  # type: ignore[attr-defined]
         if schema:
             SCHEMAS[kind] = schema
+            OLDER[kind] = older or {}
         return kind
 
     return made
@@ -505,16 +513,26 @@ class Score:
     interval: tuple[float, float] | None = None
 
 
-@record("run/2")
+def _of_run_2(fields: dict[str, object]) -> dict[str, object]:
+    """Name the mode, which was a number of answers, a number of orders or a mode that rates."""
+    answers, stated = fields.get("answers", 0), fields.pop("stated", 0)
+    if not isinstance(answers, str):
+        fields["answers"] = str(answers) if type(answers) is int else answers
+    if type(stated) is not int:
+        fields["stated"] = stated
+    elif stated:
+        fields["answers"] = f"stated:{stated}"
+    return fields
+
+
+@record("run/3", older={"run/2": _of_run_2})
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """The first line of a judgments file: its origin, so that the file can be read, resumed and rescored alone.
 
     `rungs` is the number of rungs of every ladder, `orders` 1, or 2 if every pair was asked in both orders. `answers`
-    is the number of answers sampled for each question, 0 if label probabilities were read, or the name of a mode that
-    rates texts. `anchors` are those of a shared set that score. `stated` is the number of orders in which each ladder was
-    shown if the judge stated probabilities, else 0. `rated_rungs` is the number of ratings of rungs before those of texts;
-    None in a file of a version that did not count them.
+    is the name of the mode, as `--answers` has it. `anchors` are those of a shared set that score. `rated_rungs` is the
+    number of ratings of rungs before those of texts; None in a file of a version that did not count them.
     """
 
     recipe: Recipe
@@ -522,25 +540,14 @@ class Run:
     dimensions: tuple[Dimension, ...]
     rungs: int
     orders: int
-    answers: int | str = 0
+    answers: str = "0"
     anchors: tuple[str, ...] = ()
-    stated: int = 0
     rated_rungs: int | None = field(default=None, compare=False)
 
     @property
     def sampled(self) -> int:
         """Return the number of answers that were sampled for each question."""
-        return self.answers if isinstance(self.answers, int) else 0
-
-    @property
-    def rates(self) -> bool:
-        """Return whether texts are rated, and not compared with rungs."""
-        return isinstance(self.answers, str)
-
-    @property
-    def mode(self) -> str:
-        """Return how the judge was asked, as `--answers` names it."""
-        return f"stated:{self.stated}" if self.stated else str(self.answers)
+        return int(self.answers) if self.answers.isdecimal() else 0
 
     @property
     def compared(self) -> int:

@@ -14,6 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 
+class _StandIn(NamedTuple):
+    """An object in the place of an entry point."""
+
+    value: str
+    loaded: Any
+    dist: None = None
+
+    def load(self) -> Any:
+        return self.loaded
+
+
 class Entry(NamedTuple):
     """A line of a table: the path of the object ("module:object") and a one-line description for `refladder list`."""
 
@@ -22,7 +33,7 @@ class Entry(NamedTuple):
 
 
 @cache
-def _registered(kind: str) -> dict[str, EntryPoint]:
+def _registered(kind: str) -> dict[str, EntryPoint | _StandIn]:
     """Return the entry points of a kind; to find them, the metadata of every installed package are read."""
     return {point.name: point for point in entry_points(group=f"refladder.{kind}")}
 
@@ -41,7 +52,7 @@ def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
     }
 
 
-def _about(point: EntryPoint) -> str:
+def _about(point: EntryPoint | _StandIn) -> str:
     package = "another package"
     summary: str | list[str] | None = None
     if point.dist is not None:
@@ -85,3 +96,15 @@ def plugged_in(kind: str, name: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         place = _registered(kind)[name].value
         raise PlugInError(f"{kind} {name!r} ({place}) {raised(error)}") from error
+
+
+@contextmanager
+def registered(kind: str, name: str, loaded: Any) -> Iterator[None]:
+    """Let an object stand in for an entry point, for the time of a check."""
+    others = dict(_registered(kind))
+    _registered(kind)[name] = _StandIn(repr(loaded), loaded)
+    try:
+        yield
+    finally:
+        _registered(kind).clear()
+        _registered(kind).update(others)

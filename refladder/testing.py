@@ -1,21 +1,40 @@
-"""Contracts of what can be plugged in: backends, benchmarks, prompts, rules and methods.
+"""Contracts of what can be plugged in: backends, benchmarks, prompts, rules, methods and modes.
 
 A package that brings one calls these in its own tests; they raise errors with clear text and need no test runner.
 """
 
 from __future__ import annotations
 
+import json
 import math
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, get_args
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from refladder.backends import Backend, connect
 from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.metered import Metered
-from refladder.errors import BackendError, ShapeError, UnknownNameError, UsageError
+from refladder.commands.score import score
+from refladder.errors import (
+    AnswersAwaitedError,
+    BackendError,
+    RefladderError,
+    ShapeError,
+    UnknownNameError,
+    UsageError,
+    plural,
+)
+from refladder.files.ladder_sets import ladder_set
+from refladder.files.tables import Row
+from refladder.jobs.rescore_command import rescore
+from refladder.ladders.certify_command import certify
 from refladder.loaders import check_integrity
+from refladder.loaders.input_rows import Item
+from refladder.loaders.scored_tables import run_of
 from refladder.methods.contract import MethodResult, MethodSettings
 from refladder.prompts import check_template
 from refladder.records import (
@@ -32,18 +51,28 @@ from refladder.records import (
     Prompt,
     Rating,
     Sampling,
+    by_id,
+    digest_of,
     ids_of,
     impossible,
     names_of,
 )
+from refladder.registry import registered
+from refladder.scoring.columns import Columns
+from refladder.scoring.judgment_file import JudgmentLog, read_judgments
+from refladder.scoring.modes import mode_of
 from refladder.scoring.rules import bounds_of
+from refladder.scoring.scorer import LadderScorer
+from refladder.settings import Scoring
+from refladder.synth.ladders import build_ladders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from refladder.backends.dry_run import Estimate
     from refladder.methods.contract import EvaluationMethod, Judge
     from refladder.prompts import Template
+    from refladder.scoring.modes import Mode
     from refladder.scoring.rules import Rule
 
 _MASS_SLACK = 1e-6
@@ -334,12 +363,10 @@ class _Mute(Backend):
         return self._fingerprint
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        del sampling
         self.asked += len(prompts)
         return [Completion(finish="error", note="no answer") for _ in prompts]
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        del labels
         self.asked += len(prompts)
         return [LabelReading(reason="no answer") for _ in prompts]
 
@@ -495,4 +522,238 @@ def _check_counts(subject: str, result: MethodResult, made: Benchmark) -> None:
         raise UsageError(
             f"{subject} reports {result.unparsed} unparsed of {result.judgments} judgments, and its measures "
             f"{unparsed:g} of {judgments}; give measures of all judgments, as of_judgments makes them"
+        )
+
+
+class _Answering(Backend):
+    """A judge with the answers that a mode can read; it counts prompts and keeps what it said to each."""
+
+    fingerprint = "check_mode/1"
+
+    def __init__(self, answer: Callable[[Prompt], str]) -> None:
+        self._answer = answer
+        self.asked = 0
+        self.said: dict[str, str] = {}
+
+    def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
+        self.asked += len(prompts)
+        for prompt in prompts:
+            label = prompt.labels and prompt.labels[-len(prompt.text) % len(prompt.labels)]
+            self.said[prompt.text] = label or self._answer(prompt)
+        return [Completion(text=self.said[prompt.text]) for prompt in prompts]
+
+    def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
+        self.asked += len(prompts)
+        readings = []
+        for prompt in prompts:
+            weights = [1 + int(digest_of(prompt.text, label), 16) % 9 for label in labels]
+            self.said[prompt.text] = labels[weights.index(max(weights))]
+            logprobs = tuple(math.log(weight / sum(weights)) for weight in weights)
+            readings.append(LabelReading(logprobs=logprobs, mass=1.0))
+        return readings
+
+
+def check_mode(mode: Mode | str, answer: Callable[[Prompt], str] | None = None) -> None:
+    """Check that a mode keeps its promise: all that `--answers` goes with works with it, on two small ladder sets.
+
+    Checked, with a ladder for each context and with a shared set: texts get scores within the ends of the scale. A second
+    run asks nothing and gives the same rows. `rescore` and `judgments_from` give the same scores from its judgments.
+    `certify` judges every pair of rungs, asks nothing a second time, and makes the same certificate from kept judgments.
+    A dry run counts the prompts that are asked, and each text takes as many as the mode says. Answers in files give the
+    same scores as those of a judge.
+
+    Args:
+        mode: its name, or an object that is not installed.
+        answer: gives an answer that the mode can read, for a prompt; needed by a mode that `writes`.
+
+    Raises:
+        UsageError: what the mode does, and what it should do.
+    """
+    name = mode if isinstance(mode, str) else mode.name
+    with ExitStack() as stack:
+        if not isinstance(mode, str):
+            stack.enter_context(registered("mode", name, lambda: mode))
+        found = mode_of(name)
+        subject = f"mode {found.name!r}"
+        if answer is None and found.writes:
+            raise UsageError(
+                f"{subject} lets the judge write; give check_mode a function that answers a prompt"
+            )
+        for shared in (False, True):
+            folder = Path(stack.enter_context(TemporaryDirectory()))
+            _CheckedMode(subject, found.name, answer or str, shared=shared).check(folder)
+
+
+class _CheckedMode:
+    """A mode that is checked on one ladder set; each step names itself in the error that it raises."""
+
+    def __init__(
+        self, subject: str, name: str, answer: Callable[[Prompt], str], *, shared: bool
+    ) -> None:
+        self._subject, self._name, self._answer = subject, name, answer
+        made = made_benchmark()
+        ladders, _ = build_ladders(connect("builtin"), made.contexts, made.dimensions)
+        anchors = ids_of(made.contexts) if shared else ()
+        self._ladders = ladder_set("made", made.dimensions, made.contexts, ladders, anchors=anchors)
+        contexts = by_id(made.contexts)
+        self._rows, self._items = [], []
+        for output in made.outputs:
+            context = contexts[output.context_id]
+            row = {"context_id": context.id, "context": context.text}
+            self._rows.append({**row, "output_id": output.id, "output": output.text})
+            self._items.append(Item(Row(output.id, {}), output, context=context))
+
+    @contextmanager
+    def _step(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except RefladderError as error:
+            raise UsageError(f"{self._subject}, {what}: {error}") from error
+
+    def check(self, folder: Path) -> None:
+        """Run all steps; files go into `folder`."""
+        judge = _Answering(self._answer)
+        out, kept = folder / "scored.jsonl", folder / "scored.jsonl.judgments.jsonl"
+        with self._step("score"):
+            self._score(judge, out=out)
+            scored = list(map(json.loads, out.read_text("utf-8").splitlines()))
+            _check_scale(scored, run_of(str(out)).scales or {})
+            named = read_judgments(kept)[0].answers
+            if mode_of(named).name != self._name:
+                raise UsageError(f"the judgments file names the mode {named!r}")
+        with self._step("score, a second time"):
+            silent = _Answering(self._answer)
+            _check_same(scored, self._scored(silent, self._items, kept)[0])
+            _check_silent(silent)
+        with self._step("rescore"):
+            rescored = rescore(kept)
+            _check_same(scored, rescored)
+            for row, again in zip(scored, rescored, strict=True):
+                if again["signature"] != row["signature"]:
+                    raise UsageError(
+                        f"the signature is {again['signature']}, and was {row['signature']}"
+                    )
+        with self._step("score from recorded judgments"):
+            _check_same(scored, self._score(None, judgments_from=kept))
+        with self._step("certify"):
+            self._certify(_Answering(self._answer), folder / "certify.jsonl")
+        with self._step("certify, a second time"):
+            silent = _Answering(self._answer)
+            certificate = self._certify(silent, folder / "certify.jsonl")
+            _check_silent(silent)
+        with self._step("certify from kept judgments"):
+            if certify(self._ladders, judgments_from=folder / "certify.jsonl") != certificate:
+                raise UsageError("the certificate is another one")
+        with self._step("dry run"):
+            self._check_dry_run()
+        with self._step("answers in files"):
+            found = self._score_files(folder / "files", judge.said)
+            if mode_of(self._name).writes:
+                _check_same(scored, found)
+
+    def _score(self, judge: Backend | None, **more: Any) -> list[dict[str, Any]]:
+        """Score the rows by a judge, or from recorded judgments."""
+        asked: dict[str, Any] = {"judge": judge, "answers": self._name} if judge else {}
+        found = score(
+            self._rows, ladders=self._ladders, any_judge=True, store=False, **asked, **more
+        )
+        return found if isinstance(found, list) else []
+
+    def _scored(
+        self, judge: Backend, items: Sequence[Item], judgments: Path | None = None
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Score items without a judge check, which is asked anew; return the prompts of a row too."""
+        scorer = LadderScorer(judge, self._ladders, Scoring(answers=self._name))
+        with JudgmentLog(judgments, scorer.run) as log:
+            scores = scorer.score(items, log)
+            log.finish()
+        return [*Columns(scorer.run, scorer.scale).rows(scores)], scorer.prompts_of_a_row
+
+    def _certify(self, judge: Backend, judgments: Path) -> dict[str, Any]:
+        made = certify(
+            self._ladders, judge=judge, answers=self._name, judgments=judgments, store=False
+        )
+        counts = made["counts"]
+        if counts["unparsed"] or not counts["judgments"]:
+            raise UsageError(
+                f"{counts['unparsed']} of {counts['judgments']} judgments of pairs of rungs are unparsed"
+            )
+        return made
+
+    def _check_dry_run(self) -> None:
+        """Compare the prompts of a dry run, and those of one text more, with what is asked."""
+        asked = []
+        for number in (1, 2):
+            judge, dry = _Answering(self._answer), DryRunBackend(_Answering(self._answer))
+            _, of_a_row = self._scored(judge, self._items[:number])
+            self._scored(dry, self._items[:number])
+            counted = dry.estimate().usage.prompts + dry.estimate().free
+            if counted != judge.asked:
+                raise UsageError(f"{counted} prompts are counted, and {judge.asked} asked")
+            asked.append(judge.asked)
+        if asked[1] - asked[0] != of_a_row:
+            raise UsageError(
+                f"prompts_of_a_row gives {of_a_row}, and a text takes {asked[1] - asked[0]}"
+            )
+
+    def _score_files(self, folder: Path, said: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Score with answers in files: the judge check is asked first, then the rows."""
+        judge = connect("openai:check", base_url=f"file:{folder}", samples=2)
+        mode = mode_of(self._name)
+        try:
+            mode.sampling(judge, None)
+        except UsageError:
+            # Labels in files have no probabilities, which some modes read.
+            if mode.writes:
+                raise
+            return []
+        for _ in range(8):
+            try:
+                return self._score(judge)
+            except AnswersAwaitedError:
+                lines = []
+                for path in sorted(folder.glob("requests-[0-9]*.jsonl")):
+                    for request in map(json.loads, path.read_text("utf-8").splitlines()):
+                        text = said.get(request["body"]["messages"][-1]["content"])
+                        if text is None:
+                            raise UsageError(
+                                "a prompt that was not asked before; equal questions must have equal prompts"
+                            ) from None
+                        lines.append(json.dumps({"custom_id": request["custom_id"], "text": text}))
+                (folder / "answers.jsonl").write_text("\n".join(lines), "utf-8")
+        raise UsageError("requests still wait when all have their answer")
+
+
+def _check_scale(
+    rows: Sequence[Mapping[str, Any]], scales: Mapping[str, tuple[float, float]]
+) -> None:
+    """Check that each text has its scores, within the ends of their scales."""
+    for row in rows:
+        for column, (low, high) in scales.items():
+            value = row[column]
+            if value is None and column.endswith("_score"):
+                note = row[column.replace("_score", "_note")]
+                raise UsageError(
+                    f"a text has no {column} ({note}); give answers that the mode reads"
+                )
+            if value is not None and not low - 1e-9 <= value <= high + 1e-9:
+                raise UsageError(f"{column} is {value:g}, and bounds gives {low:g} to {high:g}")
+
+
+def _check_same(expected: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]) -> None:
+    """Check that rows have the scores that they had. A judge that is refused gives no grades, so one may lack them."""
+    for row, other in zip(expected, found, strict=True):
+        for column, value in row.items():
+            again = other.get(column)
+            is_grade = column.endswith("_grade") and None in {value, again}
+            if not column.endswith(("_score", "_grade")) or is_grade:
+                continue
+            if again is None or not math.isclose(value, again, abs_tol=1e-9):
+                raise UsageError(f"{column} is {again}, and was {value}")
+
+
+def _check_silent(judge: _Answering) -> None:
+    if judge.asked:
+        raise UsageError(
+            f"{plural(judge.asked, 'prompt')} asked again; equal questions must have equal keys, in one order"
         )

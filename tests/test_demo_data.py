@@ -18,8 +18,8 @@ from refladder.files.ladder_sets import load_ladders, rated_names
 from refladder.loaders import load_benchmark
 from refladder.prompts import load_template
 from refladder.records import Output
-from refladder.scoring.asker import verdicts
 from refladder.scoring.question import ladder_questions
+from refladder.scoring.verdicts import verdicts
 
 CARD = Path(refladder.__file__).parents[1] / "published_data" / "demo" / "README.md"
 NAMES = rated_names()

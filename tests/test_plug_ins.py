@@ -93,16 +93,41 @@ def test_the_method_of_the_page_is_evaluated(installed, command):
     assert "unknown option of method 'sentences' 'mots'; did you mean 'most'" in done.err
 
 
+def test_the_mode_of_the_page_scores_a_table(installed, command):
+    installed()
+    write_lines("answers.jsonl", ROWS)
+    rules = [
+        {"contains": {"target": "bottle"}, "text": "B"},
+        {"contains": {"target": "sea sea"}, "text": "I cannot say."},
+        {"text": "C"},
+    ]
+    write_lines("rules.jsonl", rules)
+    line = f"{LETTERS} --dimension coherence --out scored.jsonl"
+    assert command(line).code == 3
+    first, second = read_lines("scored.jsonl")
+    # A is 5, so B is 4.
+    assert (first["coherence_score"], second["coherence_score"]) == (4, None)
+    assert "no letter from A to E; the answer is 'I cannot say.'" in second["coherence_note"]
+    assert "|answers:letters|" in first["signature"]
+    assert "letters  registered by another package" in re.sub(
+        " +", lambda found: "  " if len(found[0]) > 1 else " ", command("list modes").out
+    )
+    message = "use a number of 0 or more, stated, stated:K, rating, .*, anchored:stated, letters$"
+    assert re.search(message, command(line.replace("letters", "leters")).err.strip())
+
+
 def test_the_test_of_the_page_passes(installed):
     installed()
     exec(blocks("test_variety.py"), {})  # noqa: S102  the page's own text
 
 
 SCORE = "score answers.jsonl --ladders demo/story --judge variety: --any-judge"
+LETTERS = "score answers.jsonl --ladders demo/story --any-judge --answers letters --judge scripted:rules.jsonl"
 EVALUATE = "evaluate demo/story --methods sentences"
 OF_JUDGE = "backend 'variety' (refladder_variety:open_variety)"
 OF_METHOD = "method 'sentences'"
 STEP = "repair or uninstall that package"
+REGISTER = "register a subclass of refladder.scoring.modes.Mode whose name is 'letters'"
 BROKEN = """\
     class Broken(FunctionJudge):
         def read_labels(self, prompts, labels):
@@ -142,6 +167,21 @@ FAULTS = [
         EVALUATE,
         f"{OF_METHOD}: the package that registers it cannot be loaded from 'refladder_variety:sentences' (broken); {STEP}",
     ),
+    (
+        ("        letter = text", "        1 / 0\n        letter = text"),
+        LETTERS,
+        "mode 'letters' (refladder_variety:Letters) raised ZeroDivisionError: division by zero (refladder_variety.py:N)",
+    ),
+    (
+        ('name = "letters"', 'name = "letter"'),
+        LETTERS,
+        f"mode 'letters': its entry point makes a mode called 'letter'; {REGISTER}",
+    ),
+    (
+        ("class Letters(StatedRating):", "class Letters:"),
+        LETTERS,
+        f"mode 'letters': its entry point makes no mode; {REGISTER}",
+    ),
     # An end of the program is no end of the run without a word.
     (
         ("difference = variety", "difference = exit(0) or variety"),
@@ -171,6 +211,7 @@ FAULTS = [
 def test_an_error_of_its_author_names_the_plug_in(installed, command, change, line, message):
     installed(*change)
     write_lines("answers.jsonl", ROWS)
+    write_lines("rules.jsonl", [{"text": "B"}])
     done = command(line)
     last = done.err.splitlines()[-1]
     assert re.sub(r"py:\d+", "py:N", last) == f"refladder: {message}"

@@ -3,9 +3,9 @@
 A console block holds commands, lines that start with `$ `, and under each the output: standard output and standard
 error together. All blocks of a page share one folder, so a command may use what an earlier one wrote. `$ cat FILE` of a
 file that no command wrote makes the file: a reader would do the same. The scripts of docs/examples, and its tables and
-logs (where the page makes none of that name) with the answers about its replies, are there. Compared are all characters
-but spaces at line ends, which terminal tables have and the pages leave out, the seconds that a run took, and digests of
-trained weights.
+logs (where the page makes none of that name) with the answers about its replies and its corpus, are there. Compared are
+all characters but spaces at line ends, which terminal tables have and the pages leave out, the seconds that a run took,
+and digests of trained weights.
 
 `python tests/test_readme.py [PAGE ...]` writes the outputs into the pages anew; read the difference before you keep it.
 """
@@ -92,10 +92,11 @@ def run(command, folder):
         cache.mkdir()
         for script in (ROOT / "docs/examples").glob("*.py"):
             shutil.copyfile(script, folder / script.name)
-        shutil.copytree(ROOT / "docs/examples/replies-answers", folder / "replies-answers")
+        for answers in (ROOT / "docs/examples").glob("*-answers"):
+            shutil.copytree(answers, folder / answers.name)
     for table in (ROOT / "docs/examples").iterdir():
         if (
-            table.suffix in {".csv", ".json"}
+            table.suffix in {".csv", ".json", ".jsonl"}
             and table.name in command
             and not (folder / table.name).exists()
         ):

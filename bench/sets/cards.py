@@ -1,7 +1,8 @@
 """Write what the data say into the cards of shipped sets: `python bench/sets/cards.py`; no model is asked.
 
-The card of a general set gets its table and its first rungs; that of a benchmark set gets words by level and what surface
-tells. Numbers are of the set, of its certificate, and of the texts that were placed on it: bench/readings/placed-*.
+The card of a general set gets its table, its second reader and its first rungs; that of a benchmark set gets words by level
+and what surface tells. Numbers are of the set, of its certificate, of a second reader (bench/readings/certificates-again.jsonl),
+and of the texts that were placed on it: bench/readings/placed-*.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from refladder.files.ladder_sets import find_folder, load_ladders, published_names
 from refladder.ladders.certify import lengths_of
@@ -51,6 +53,12 @@ anchor beats the level below of another in {0.in_order} of {0.of} comparisons. T
 other anchors, and orders neighbouring rungs."""
 LENGTH = """A rule of length alone (characters) distinguishes the best rung from the worst on: {}. Where it is right on nearly
 all, the judge check does not show that a judge reads more than length."""
+AGAIN = """A third of the requests of these criteria got a second reader, who saw nothing of the first. Differences are
+in points of their percentages.
+
+| criterion | rank correlation | mean difference | root mean square | same side of 50 |
+|---|--:|--:|--:|--:|"""
+HALF = 50
 NOT_PLACED = "not placed yet"
 KINDS = {"plain": "ordinary", "careless": "careless"}
 # Least and greatest median grade of texts of a kind, and the greatest share beyond the ladder, set before any was placed.
@@ -233,6 +241,42 @@ def wrapped(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), 120, break_on_hyphens=False)
 
 
+def readings_again(name: str) -> dict[str, np.ndarray]:
+    """Return the percentages of the first and of the second reader of a certificate, by criterion."""
+    kept = gzip.decompress((find_folder(name) / "certificate.judgments.jsonl.gz").read_bytes())
+    first = {}
+    for judgment in map(json.loads, kept.splitlines()[1:]):
+        key = judgment["dimension"], judgment["subject"], judgment["against"]
+        [first[key]] = judgment["stated"]
+    found: dict[str, list[tuple[float, float]]] = {}
+    path = READINGS / "certificates-again.jsonl"
+    for row in map(json.loads, path.read_text("utf-8").splitlines()):
+        if row["set"] == name:
+            key = row["dimension"], row["subject"], row["against"]
+            found.setdefault(row["dimension"], []).append((first[key], row["percent"]))
+    return {dimension: np.array(pairs).T for dimension, pairs in found.items()}
+
+
+def agreement(one: np.ndarray, two: np.ndarray) -> str:
+    """Return the cells of a table that say how well two readers agree."""
+    apart = np.abs(one - two)
+    same = np.sum((one > HALF) == (two > HALF))
+    rank = spearmanr(one, two).statistic
+    return (
+        f"{rank:.3f} | {apart.mean():.1f} | {np.sqrt(np.mean(apart**2)):.1f} | {same} of {len(one)}"
+    )
+
+
+def second_reader(name: str) -> str:
+    """Return for each criterion how well a second reader of the certificate's requests agrees with the first."""
+    again = readings_again(name)
+    if len(again) > 1:
+        again["all"] = np.hstack(list(again.values()))
+    rows = [f"| {dimension} | {agreement(*pairs)} |" for dimension, pairs in again.items()]
+    before, _, head = AGAIN.partition("\n\n")
+    return "\n".join((wrapped(before), "", head, *rows)) if rows else ""
+
+
 def first_rungs(name: str) -> str:
     """Return the first rungs of a set."""
     rungs = (
@@ -279,6 +323,8 @@ def card_of(name: str) -> str:
     card = (find_folder(name) / "README.md").read_text("utf-8")
     if name in READERS:
         card = with_section(card, "The set", table_of(name))
+        again = second_reader(name)
+        card = with_section(card, "The second reader", again) if again else card
         return with_section(card, "The first rungs", first_rungs(name))
     before, _, after = card.partition(TABLE.findall(card)[0])
     return before + words_table(load_ladders(name)) + after

@@ -80,7 +80,6 @@ class FunctionJudge(Backend):
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Raise UsageError: a function writes nothing."""
-        del prompts, sampling
         raise UsageError(
             f"{self._name} is a function that judges and writes no texts; give a ladder set or a writer, and answers=0"
         )

@@ -149,7 +149,6 @@ class Backend(ABC):
 
     def forget(self, prompts: Sequence[Prompt], sampling: Sampling) -> None:
         """Delete the texts of these prompts from a response store inside, because they could not be read."""
-        del prompts, sampling
 
     def read_labels_each(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
@@ -163,10 +162,10 @@ class Backend(ABC):
         """Return the backend for a run that only lets it write, so that how labels are read need not be found out."""
         return self
 
-    def try_out(self, prompt: Prompt) -> None:  # noqa: B027  optional: most backends have nothing to find out
+    def try_out(self, prompt: Prompt) -> None:
         """Find out how this is asked by the first question of a run that lets it write; its answer may be kept."""
 
-    def load(self) -> None:  # noqa: B027  optional: most backends have nothing to load
+    def load(self) -> None:
         """Load weights or connect now. Called before any file is begun, so that a broken model fails early.
 
         Raises:
@@ -214,7 +213,6 @@ class Backend(ABC):
 
         A prompt that is too long for the model counts 0: it would not be read.
         """
-        del prompts
         return None
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int | None:
@@ -224,12 +222,10 @@ class Backend(ABC):
             prompts: the prompts.
             labels: the labels to be read after each; empty if texts are to be written.
         """
-        del prompts, labels
         return None
 
     def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int] | None:
         """Return the tokens of each label as the answer to a prompt; None if whole texts cannot be read as labels."""
-        del prompt, labels
         return None
 
     def count_requests(self, texts: int, readings: int) -> int | None:
@@ -239,7 +235,6 @@ class Backend(ABC):
             texts: the number of texts to write.
             readings: the number of prompts after which labels are read.
         """
-        del texts, readings
         return None
 
     @property
@@ -258,19 +253,16 @@ class Backend(ABC):
         self, prompts: Sequence[Prompt], sampling: Sampling
     ) -> list[Completion | None]:
         """Return the stored text of each prompt; None if it must be asked."""
-        del sampling
         return [None] * len(prompts)
 
     def stored_readings(
         self, prompts: Sequence[Prompt], labels: Sequence[str]
     ) -> list[LabelReading | None]:
         """Return the stored reading of each prompt; None if it must be asked."""
-        del labels
         return [None] * len(prompts)
 
     def answer_seconds(self, kind: str) -> float | None:
         """Return the seconds that an answer of a kind (`write` or `labels`) took in earlier runs; None if unknown."""
-        del kind
         return None
 
 

@@ -35,7 +35,6 @@ class WritesNothing:
         self, prompts: Sequence[Prompt], sampling: Sampling
     ) -> Iterator[tuple[int, Completion]]:
         """Raise UsageError: a reward model writes nothing."""
-        del prompts, sampling
         raise UsageError(ONLY_READS.format(self.fingerprint))
 
 

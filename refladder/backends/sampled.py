@@ -47,7 +47,6 @@ class Sampled(Wrapper):
 
     def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> list[int] | None:
         """Return None: a whole text cannot be read as a label."""
-        del prompt, labels
         return None
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:

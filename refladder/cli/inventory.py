@@ -12,6 +12,7 @@ from refladder.loaders import BENCHMARKS
 from refladder.methods.contract import METHODS
 from refladder.prompts import list_templates
 from refladder.records import DOCUMENT, names_of
+from refladder.scoring.modes import MODES
 from refladder.scoring.rules import RULES
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def sets_for(fields: Collection[str] | None) -> str:
 
 
 def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
-    """List the names of one kind (benchmarks, ladders, backends, methods, rules or prompts), with descriptions."""
+    """List the names of one kind (benchmarks, ladders, backends, methods, modes, rules or prompts), with descriptions."""
     described: dict[str, str] = {}
     if kind == "ladders":
         for name in published_names():
@@ -87,7 +88,13 @@ def inventory(kind: str, prompts: Path | None = None) -> list[dict[str, str]]:
         for template in list_templates(prompts):
             described[f"{template.task}/{template.role}"] = f"digest {template.digest}"
     else:
-        named = {"benchmarks": BENCHMARKS, "backends": BACKENDS, "methods": METHODS, "rules": RULES}
+        named = {
+            "benchmarks": BENCHMARKS,
+            "backends": BACKENDS,
+            "methods": METHODS,
+            "modes": MODES,
+            "rules": RULES,
+        }
         described = registry.describe(kind.removesuffix("s"), named[kind])
     if kind == "benchmarks":
         described |= {name: SHIPPED[name] for name in rated_names()}

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MEANT = dict.fromkeys(("judge", "writer", "model"), "backends")
-KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
+KINDS = ("benchmarks", "ladders", "backends", "methods", "modes", "rules", "prompts")
 
 
 @subcommand(
@@ -21,7 +21,7 @@ KINDS = ("benchmarks", "ladders", "backends", "methods", "rules", "prompts")
 def command(*, kind: str | None, prompts: Path | None, as_json: bool) -> None:
     """List the names that other commands accept, all of them or those of one KIND.
 
-    KIND is benchmarks, ladders, backends, methods, rules or prompts.
+    KIND is benchmarks, ladders, backends, methods, modes, rules or prompts.
 
     Examples:
         refladder list ladders

@@ -27,9 +27,9 @@ from refladder.ladders.certify import (
 )
 from refladder.methods.measures import share_of
 from refladder.records import WIN, by_name, names_of
-from refladder.scoring.asker import outcome_probabilities
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.question import Side, comparison_of, rung_id, rung_side
+from refladder.scoring.verdicts import outcome_probabilities
 from refladder.settings import chosen
 from refladder.statistics import certificate as trust
 

@@ -30,6 +30,7 @@ from refladder.jobs.score import open_set, with_anchors
 from refladder.loaders.input_rows import Item, Mapped, items
 from refladder.prompts import load_template
 from refladder.records import Dimension, digest_of, names_of
+from refladder.scoring.asker import worded
 from refladder.scoring.columns import criterion_digest
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
@@ -101,12 +102,13 @@ def spec_of(given: Given) -> WatchSpec:
         dimensions = tuple(
             sorted(dimensions, key=lambda each: [*before.criteria, each.name].index(each.name))
         )
+    template = load_template(ladders.task, mode.role(ladders), asked.prompts)
     wanted = Watched(
         ladders=ladders.digest,
         anchors=ladders.scoring_anchors,
         criteria={each.name: criterion_digest(each) for each in dimensions},
         answers=mode.name,
-        prompts=(load_template(ladders.task, mode.role(ladders), asked.prompts).signature,),
+        prompts=(worded(mode, template).signature,),
     )
     texts = _texts(given["texts"], ladders, given["columns"] or {})
     if before is not None:

@@ -50,11 +50,12 @@ from refladder.records import (
     ids_of,
     names_of,
 )
-from refladder.scoring.asker import Asker, first_probabilities, judging_template, run_of
+from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judgment_file import JudgmentIndex
 from refladder.scoring.question import pair_question
 from refladder.scoring.summary import low_mass_lines
+from refladder.scoring.verdicts import first_probabilities
 from refladder.session import copied
 from refladder.settings import chosen
 from refladder.statistics.estimators import decisions

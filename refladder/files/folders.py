@@ -91,7 +91,6 @@ class Folder:
 
     def forget(self, name: str) -> bool:
         """Remove the copy of a file on this machine, unless that is the file itself; return whether it was removed."""
-        del name
         return False
 
     def work_file(self, name: str) -> Path:
@@ -236,5 +235,4 @@ class RemoteFolder(Folder):
     @contextmanager
     def claimed(self, name: str | None) -> Iterator[None]:
         """Claim nothing: object stores have no locks, and two runs would write the same files."""
-        del name
         yield

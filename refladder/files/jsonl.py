@@ -20,7 +20,7 @@ from refladder.errors import DataError, UsageError
 from refladder.files.locks import cannot_write, has_ended, make_folder, refuse_folder, try_lock
 from refladder.files.streams import GZIP, damage, limited, lines_of
 from refladder.parsing import adapter, parse_as, parse_json
-from refladder.records import SCHEMAS
+from refladder.records import OLDER, SCHEMAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -112,6 +112,8 @@ def from_line(kind: type[T], line: str, where: str) -> T:
         # This is JSON with other spaces or key order, or another kind of file.
         fields = parse_json(line, where)
         other = fields.pop("schema", None) if isinstance(fields, dict) else None
+        if isinstance(other, str) and (renew := OLDER[kind].get(other)):
+            fields, other = renew(fields), schema
         if (
             isinstance(other, str)
             and other != schema

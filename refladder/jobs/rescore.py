@@ -9,7 +9,6 @@ from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import Row, open_sink
 from refladder.loaders.scored_tables import mapped_columns, run_of
 from refladder.records import RUNG, names_of
-from refladder.scoring.asker import trusted
 from refladder.scoring.columns import Columns
 from refladder.scoring.judge_check import refused_on
 from refladder.scoring.judgment_file import read_judgments
@@ -17,6 +16,7 @@ from refladder.scoring.modes import mode_of
 from refladder.scoring.question import level_of, rung_id
 from refladder.scoring.rules import rule_named
 from refladder.scoring.scorer import Verdicts
+from refladder.scoring.verdicts import trusted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,17 +40,17 @@ def rescore(judgments: str | Path, tables: Tables, scale: Scale, events: Events)
     """
     rule_named(scale.rule)
     run, located = read_judgments(judgments)
-    if not (run.rungs or run.rates):
+    mode = mode_of(run.answers)
+    if mode.compares_rungs and not run.rungs:
         raise UsageError(
             f"{judgments}: judgments of pairs or of single texts, and rescore reads comparisons with ladders; "
             "run `refladder evaluate` with the same --work again, which asks nothing twice"
         )
-    mode = mode_of(run.mode)
     for prompt in run.recipe.prompts:
         role = prompt.partition("@")[0].rpartition("/")[2]
         if role not in mode.roles:
             raise DataError(
-                f"{judgments}:1: asked with {option('answers')} {run.mode}, and the prompts are of the role {role!r}; "
+                f"{judgments}:1: asked with {option('answers')} {run.answers}, and the prompts are of the role {role!r}; "
                 "take the line as `refladder score` wrote it, or score again"
             )
     mode.check_rule(scale.rule, f"{judgments}: ")
@@ -161,7 +161,7 @@ def _check_rungs(of_rungs: list[tuple[str, Judgment]], run: Run, path: str) -> N
     if expected is None:
         # Older files name no number. The anchors of a shared set are known, and other sets rate whole ladders.
         whole = sum(map(len, ladders_of.values()))
-        expected = whole * run.rungs * mode_of(run.mode).rates_rungs
+        expected = whole * run.rungs * mode_of(run.answers).rates_rungs
     if len(of_rungs) != expected:
         raise DataError(
             f"{path}: {plural(len(of_rungs), 'rating')} of rungs, and the run made {expected}; take the file as "
@@ -174,7 +174,7 @@ def _judged_outputs(
 ) -> Iterator[tuple[dict[str, str], dict[int, list[Judgment]]]]:
     """Yield the ids and judgments of one output after another; the judgments by the number of their dimension."""
     number_of = {dimension.name: number for number, dimension in enumerate(run.dimensions)}
-    expected = mode_of(run.mode).judgments_of_a_text(run)
+    expected = mode_of(run.answers).judgments_of_a_text(run)
     current: tuple[dict[str, str], dict[int, list[Judgment]]] | None = None
     while block := list(itertools.islice(located, len(expected))):
         where, first = block[0]

@@ -34,17 +34,11 @@ from refladder.files.ladder_sets import LadderSet, load_ladders, published_names
 from refladder.files.locks import locked, locked_folder
 from refladder.prompts import check_folder
 from refladder.records import OUTCOMES, by_name, without_none
-from refladder.scoring.asker import (
-    Asker,
-    judging_template,
-    outcome_probabilities,
-    run_of,
-)
+from refladder.scoring.asker import Asker, mode_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judge_check import judge_checks
 from refladder.scoring.judgment_file import JudgmentIndex, read_judgments
 from refladder.scoring.modes import mode_of
-from refladder.scoring.modes.written import try_out
 from refladder.scoring.question import (
     anchors_compared,
     comparison_of,
@@ -52,6 +46,8 @@ from refladder.scoring.question import (
     rung_side,
 )
 from refladder.scoring.recorded_files import recorded_files
+from refladder.scoring.verdicts import outcome_probabilities
+from refladder.scoring.written import ask_groups, try_out
 from refladder.settings import Asking, Given, chosen
 from refladder.statistics import certificate as trust
 from refladder.statistics.bias import intransitive_triples
@@ -109,11 +105,9 @@ class _Recorded(Backend):
         return self.run.recipe.sampling
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        del sampling
         raise self._lacks(prompts)
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        del labels
         raise self._lacks(prompts)
 
     def _lacks(self, prompts: Sequence[Prompt]) -> DataError:
@@ -163,8 +157,7 @@ def spec_of(given: Given, named: NamedOptions) -> RungsSpec:
     if recorded is not None:
         recorded_files(given, named, None)
         given = {**given, "judge": _Recorded(recorded)}
-        run = given["judge"].run
-        asking = replace(asking, answers=run.mode if run.stated else run.answers)
+        asking = replace(asking, answers=given["judge"].run.answers)
     if isinstance(ladders, LadderSet):
         opened = replace(ladders, certificate=None)
     else:
@@ -212,11 +205,9 @@ def open_asker(ladders: LadderSet, judge: Backend, asking: Asking | None = None)
     asking = asking or Asking()
     mode = mode_of(asking.answers).of_rungs(ladders)
     mode.check_rungs(ladders.rungs - 1)
-    template = judging_template(
-        judge, ladders.task, mode.role(ladders), asking.prompts, answers=mode.sampled
-    )
+    template = mode_template(judge, mode, ladders, asking.prompts)
     try_out(judge, mode, template, ladders, ladders.dimensions)
-    run = mode.run(judge, template)
+    run = run_of(judge, template, answers=mode.name, sampling=mode.sampling(judge, None))
     log = JudgmentIndex(asking.judgments, run, read_only=isinstance(judge, DryRunBackend))
     return Asker(judge, template, log, asking.least_mass, batch=BATCH)
 
@@ -263,7 +254,9 @@ def certify(ladders: LadderSet, asker: Asker, progress: Progress | None = None) 
     """Judge every pair of rungs in both orders, and say which rungs rise."""
     questions, across = set_questions(ladders), questions_across(ladders)
     asked = [*questions, *across]
-    both = mode_of(asker.log.run.mode).compare_rungs(ladders, asker, asked, progress)
+    mode = asker.log.mode
+    judged = ask_groups(asker, mode.pair_groups(ladders, asked), progress)
+    both = mode.pairs(ladders, asked, judged)
     judgments, of_anchors = both[: len(questions)], both[len(questions) :]
     surface = judgments
     baseline = connect(_SURFACE)

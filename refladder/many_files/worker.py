@@ -225,7 +225,6 @@ class _Told(Silent):
         self, what: str, watch: Watch | None = None
     ) -> AbstractContextManager[Progress | None]:
         """Report to the driver."""
-        del what, watch
         return nullcontext(self._update)
 
     def _update(self, rows: int, _total: int | None, _note: str = "", _each: int = 0, /) -> None:

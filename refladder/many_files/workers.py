@@ -234,7 +234,6 @@ class RayActors:
 
     def wait(self, tell: Callable[[int, int], None]) -> tuple[int, Answer | None] | None:
         """Wait until an actor has started, or is done with its file; actors do not report how far they are."""
-        del tell
         (ready, *_), _ = self._ray.wait([*self._starting, *self._answers], num_returns=1)
         starting = ready in self._starting
         worker = (self._starting if starting else self._answers).pop(ready)

@@ -15,8 +15,9 @@ from refladder.methods.contract import EvaluationMethod, Method, MethodResult, b
 from refladder.methods.measures import Tally
 from refladder.prompts import criterion, fill, load_template
 from refladder.records import TEXT, LabelReading
-from refladder.scoring.asker import judgment_of, run_of
+from refladder.scoring.asker import run_of
 from refladder.scoring.grades import grade_question
+from refladder.scoring.verdicts import judgment_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

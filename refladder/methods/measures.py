@@ -10,8 +10,8 @@ import numpy as np
 
 from refladder.arrays import known_numbers
 from refladder.records import TIE
-from refladder.scoring.asker import inconsistency
 from refladder.scoring.columns import has_low_mass
+from refladder.scoring.verdicts import inconsistency
 from refladder.statistics.estimators import SAME
 from refladder.statistics.shares import share_intervals
 
@@ -125,7 +125,7 @@ class Tally:
         reused = judge.log.reused
         judgments = judge.ask(questions, progress)
         self.reused += judge.log.reused - reused
-        self.add(judgments, sum(map(judge.characters, questions)))
+        self.add(judgments, judge.characters([questions]))
         self.reasons.update(
             f"{words}: {judgment.note}" for judgment in judgments if judgment.logprobs is None
         )

@@ -28,9 +28,10 @@ from refladder.methods.contract import (
 from refladder.methods.measures import Measures, Part, Tally
 from refladder.prompts import load_template
 from refladder.records import digest_of, ids_of, names_of
-from refladder.scoring.asker import Asker, first_probabilities, judging_template, run_of
+from refladder.scoring.asker import Asker, judging_template, run_of
 from refladder.scoring.question import pair_question
 from refladder.scoring.recorded import PAIRS
+from refladder.scoring.verdicts import first_probabilities
 from refladder.statistics import bias, estimators
 from refladder.statistics.likelihood import likelihood_ranking
 from refladder.statistics.selection import all_pairs, select_pairs

@@ -34,7 +34,7 @@ from refladder.methods.pairwise import (
 )
 from refladder.prompts import Template, fill, text_of, with_text
 from refladder.records import Prompt, Unwritten
-from refladder.scoring.asker import first_probabilities
+from refladder.scoring.verdicts import first_probabilities
 from refladder.statistics.bias import share_of_first
 
 if TYPE_CHECKING:

@@ -1,13 +1,10 @@
-"""The asker: questions become prompts, readings become judgments, and an answered question is not asked again.
-
-Below it are the judgments that count (`trusted`) and the verdicts that they hold.
-"""
+"""The asker: questions become prompts, readings become judgments, and an answered question is not asked again."""
 
 from __future__ import annotations
 
-import math
+import itertools
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,29 +13,23 @@ from refladder.backends.dry_run import DryRunBackend
 from refladder.backends.protocol import characters
 from refladder.backends.rewards import ONLY_READS, ROLES, reward_of, reward_reading
 from refladder.backends.sampled import Sampled
-from refladder.errors import BackendError, UsageError, option
-from refladder.prompts import fill, load_template
+from refladder.errors import BackendError, UsageError
+from refladder.prompts import TEMPLATES, fill, load_template, with_text
 from refladder.records import (
     LOSS,
     NO,
     OUTCOMES,
-    RATINGS,
     REWARD,
     RUNG,
-    TIE,
     WIN,
     YES,
-    Judgment,
     LabelReading,
-    NotAsked,
-    NotJudged,
     Recipe,
     Run,
     digest_of,
-    impossible,
     possible,
 )
-from refladder.scoring.rules import probabilities_from
+from refladder.scoring.verdicts import judgment_of, trusted
 from refladder.settings import LEAST_MASS
 from refladder.version import __version__
 
@@ -46,19 +37,17 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from refladder.arrays import FloatArray
     from refladder.backends import Backend
+    from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
-    from refladder.records import Progress, Prompt, Sampling
+    from refladder.records import Judgment, Progress, Prompt, Sampling
     from refladder.scoring.judgment_file import JudgmentLog
+    from refladder.scoring.modes.mode import Group, Mode
     from refladder.scoring.question import Question
 
 # Questions asked and stored at a time.
 BATCH = 4096
 NOT_RECORDED = LabelReading(reason="not among the recorded judgments")
-_UNPARSED = (math.nan,) * len(OUTCOMES)
-# A win of a rung is the output's loss.
-_OF_A_RUNG = LOSS, WIN, TIE
 
 
 def judging_template(
@@ -72,14 +61,26 @@ def judging_template(
     return load_template(task, REWARD, folder)
 
 
-def answering_of(backend: Backend, mode: str) -> Sampling:
-    """Return the sampling of an answer that is read; raise UsageError for a judge that writes no answers."""
-    if backend.answering is None:
-        raise UsageError(
-            f"{backend.fingerprint} writes no answers, and {option('answers')} {mode} asks for them; leave it out, or "
-            f"name a model with {option('judge')}"
-        )
-    return backend.answering
+def mode_template(
+    backend: Backend,
+    mode: Mode,
+    ladders: LadderSet,
+    folder: Path | None = None,
+    *,
+    yes_no: bool = False,
+) -> Template:
+    """Return the template that a mode asks with: that of its role, with the mode's own text unless the user has one."""
+    role = mode.role(ladders, yes_no=yes_no)
+    template = judging_template(backend, ladders.task, role, folder, answers=mode.sampled)
+    return worded(mode, template)
+
+
+def worded(mode: Mode, template: Template) -> Template:
+    """Put the text that a mode has for a role in the place of the shipped one."""
+    text = mode.texts.get(template.role)
+    return (
+        with_text(template, text) if text and template.path.is_relative_to(TEMPLATES) else template
+    )
 
 
 def run_of(
@@ -107,13 +108,8 @@ def run_of(
         dimensions=(),
         rungs=0,
         orders=1,
-        answers=answers,
+        answers=str(answers),
     )
-
-
-def calls_of(template: Template, answers: int) -> int:
-    """Return the most calls for a question: one for each claim of a yes/no template or each text, times the sampled answers."""
-    return (len(template.claims) or 1 + (template.role == REWARD)) * max(answers, 1)
 
 
 def _key_with_ids(question: Question) -> str:
@@ -142,7 +138,7 @@ class Asker:
     def signature(self) -> str:
         """Return everything that determines a judgment."""
         run = self.log.run
-        answers = run.mode if run.mode != "0" else "logprobs"
+        answers = run.answers if run.answers != "0" else "logprobs"
         return f"{run.recipe.signature}|answers:{answers}|least-mass:{self.least_mass:g}"
 
     def ask(
@@ -174,8 +170,9 @@ class Asker:
             return []
         recorded = self.backend.recorded
         if recorded is not None:
-            outcomes: tuple[str, ...] = OUTCOMES if self.log.run.rungs else (WIN, LOSS)
-            outcomes = RATINGS if self.log.run.rates else outcomes
+            # Pairs of outputs have no tie.
+            of_pairs = self.log.mode.compares_rungs and not self.log.run.rungs
+            outcomes = (WIN, LOSS) if of_pairs else self.log.mode.outcomes
             recipe = self.log.run.recipe.digest
             answers = []
             for question in questions:
@@ -232,11 +229,20 @@ class Asker:
         rates_a_rung = ids.subject.startswith(RUNG) and not ids.against
         return replace(prompt, anew=True) if self.rungs_anew and rates_a_rung else prompt
 
-    def characters(self, question: Question) -> int:
-        """Count the characters of a question's prompts, times the sampled answers; 0 for recorded judgments."""
+    def characters(self, groups: Sequence[Group]) -> int:
+        """Count the characters of the prompts about groups, times the sampled answers; 0 for recorded judgments."""
         if self.backend.recorded is not None:
             return 0
-        return sum(map(characters, self.prompts(question))) * max(self.log.run.sampled, 1)
+        mode = self.log.mode
+        prompts = []
+        for group in groups:
+            if mode.writes:
+                prompts += [
+                    mode.prompt(self.template, group, each) for each in mode.orders_of(group)
+                ]
+            else:
+                prompts += itertools.chain(*map(self.prompts, group))
+        return sum(map(characters, prompts)) * max(self.log.run.sampled, 1)
 
     def _judgment(self, question: Question, readings: Sequence[LabelReading]) -> Judgment:
         answers = tuple(self.template.labels)
@@ -285,97 +291,3 @@ def _from_yes_no(readings: Sequence[LabelReading], answers: tuple[str, ...]) -> 
         masses.append(1.0 if reading.mass is None else reading.mass)
         note = note or reading.note
     return LabelReading(logprobs=tuple(logprobs), mass=min(masses), note=note or None, cut=cut)
-
-
-def judgment_of(
-    question: Question,
-    recipe: str,
-    outcomes: tuple[str, ...],
-    reading: LabelReading,
-) -> Judgment:
-    """Make the judgment of a question; missing or impossible log-probabilities become None with a note.
-
-    `recipe` is the digest of the run's recipe.
-    """
-    logprobs, mass = reading.logprobs, reading.mass
-    note = reading.reason or reading.note
-    if logprobs is not None and (wrong := impossible(logprobs, mass, apart=True)):
-        logprobs, note = None, f"the judge gave {wrong}"
-    if logprobs is None:
-        mass, note = None, note or "unparsed"
-    comparison = question.comparison
-    kind = NotJudged if isinstance(reading, NotAsked) else Judgment
-    return kind(
-        context_id=comparison.context_id,
-        dimension=comparison.dimension,
-        subject=comparison.subject,
-        against=comparison.against or None,
-        outcomes=outcomes,
-        logprobs=logprobs,
-        mass=mass,
-        key=question.key,
-        recipe=recipe,
-        note=note,
-        cut=reading.cut,
-    )
-
-
-def trusted(judgments: Sequence[Judgment], least_mass: float) -> list[Judgment]:
-    """Turn judgments whose label mass is below `least_mass` into unparsed ones, with the reason, as they are scored."""
-    if not 0 <= least_mass <= 1:
-        see = option("least-mass")
-        raise UsageError(
-            f"least label mass {least_mass:g}: a probability from 0 to 1 is needed; see {see}"
-        )
-    scored = []
-    for judgment in judgments:
-        if judgment.logprobs is None or judgment.mass is None or judgment.mass >= least_mass:
-            scored.append(judgment)
-            continue
-        reason = f"label mass {judgment.mass:.2g} is below {least_mass:g} (--least-mass)"
-        note = reason if judgment.note is None else f"{judgment.note}; {reason}"
-        scored.append(replace(judgment, logprobs=None, note=note))
-    return scored
-
-
-def verdict_logprobs(judgments: Sequence[Judgment]) -> FloatArray:
-    """Return log p(win, loss, tie) as seen from the output, shape (judgments, 3); NaN rows where unparsed."""
-    rows = []
-    for judgment in judgments:
-        outcomes = _OF_A_RUNG if judgment.subject.startswith(RUNG) else OUTCOMES
-        rows.append(judgment.logprobs_of(outcomes) or _UNPARSED)
-    return np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES))
-
-
-def outcome_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
-    """Return p(win, loss, tie) of the text that each judgment is about, shape (n, 3); NaN if unparsed."""
-    rows = [judgment.logprobs_of(OUTCOMES) or _UNPARSED for judgment in judgments]
-    return probabilities_from(np.array(rows, dtype=np.float64).reshape(-1, len(OUTCOMES)))
-
-
-def verdicts(judgments: Sequence[Judgment], rungs: int, orders: int) -> FloatArray:
-    """Average verdict probabilities over the orders: shape (outputs, rungs, 3), NaN if unparsed."""
-    logprobs = verdict_logprobs(judgments).reshape(-1, rungs, orders, 3)
-    return cast("FloatArray", np.mean(probabilities_from(logprobs), axis=2))
-
-
-def inconsistency(judgments: Sequence[Judgment]) -> tuple[int, int]:
-    """Count pairs whose orders disagree on the most probable outcome, and pairs with both orders parsed."""
-    logprobs = verdict_logprobs(judgments).reshape(-1, 2, 3)
-    parsed = ~np.isnan(logprobs).any(axis=(1, 2))
-    chosen = np.argmax(logprobs[parsed], axis=2)
-    return int(np.sum(chosen[:, 0] != chosen[:, 1])), int(np.sum(parsed))
-
-
-def first_probabilities(judgments: Sequence[Judgment]) -> FloatArray:
-    """Return P(first) / (P(first) + P(second)) of each judgment, NaN if unparsed: arXiv 2307.07889, equation 3."""
-    probabilities = np.full(len(judgments), np.nan)
-    for position, judgment in enumerate(judgments):
-        logprobs = judgment.logprobs_of((WIN, LOSS))
-        if logprobs is None:
-            continue
-        win, loss = logprobs
-        # The exponent is never positive, so that it cannot overflow.
-        odds = math.exp(-abs(win - loss))
-        probabilities[position] = 1 / (1 + odds) if win > loss else odds / (1 + odds)
-    return probabilities

@@ -138,7 +138,7 @@ class Columns:
     """Turns scores into the columns of a table's rows: those that are `added`."""
 
     def __init__(self, run: Run, scale: Scale) -> None:
-        mode = mode_of(run.mode)
+        mode = mode_of(run.answers)
         self._shared = bool(run.anchors) and mode.has_anchor_spread
         self._intervals = mode.has_intervals
         dimensions = run.dimensions
@@ -209,7 +209,7 @@ class Columns:
 
 def signature_of(run: Run, scale: Scale) -> str:
     """Return everything that determines a score, in one line: what was asked of whom, and how answers count."""
-    asked = mode_of(run.mode).signature(run, scale)
+    asked = mode_of(run.answers).signature(run, scale)
     digests = [f"{column_stem(each.name)}@{criterion_digest(each)}" for each in run.dimensions]
     parts = [f"ladders:{run.ladders}", run.recipe.signature, f"criteria:{','.join(digests)}"]
     weights = weights_for(run.dimensions, scale.weights).tolist()

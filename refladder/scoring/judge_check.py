@@ -16,11 +16,13 @@ from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import JudgeRefusedError, option, plural
 from refladder.files.jsonl import read_record, write_record
 from refladder.records import SCHEMAS, JudgeCheck, by_name, digest_of
-from refladder.scoring.asker import Asker, trusted
+from refladder.scoring.asker import Asker, run_of
 from refladder.scoring.judgment_file import JudgmentIndex
-from refladder.scoring.modes import mode_of
+from refladder.scoring.modes.mode import Scope
 from refladder.scoring.question import drawn_ladders
 from refladder.scoring.unread import unread_error
+from refladder.scoring.verdicts import trusted
+from refladder.scoring.written import ask_groups
 from refladder.statistics.certificate import sign_test
 from refladder.statistics.rate import wilson
 from refladder.statistics.surface import length_rise, right_by_length
@@ -64,7 +66,8 @@ def prove(
         return []
     mode = scorer.mode.of_check(scorer.ladders)
     template = scorer.template_of(mode)
-    run = mode.run(scorer.judge, template, scorer.run.recipe.sampling)
+    sampling = mode.sampling(scorer.judge, scorer.run.recipe.sampling)
+    run = run_of(scorer.judge, template, answers=mode.name, sampling=sampling)
     drawn, files, known, new = {}, {}, {}, {}
     for dimension in scorer.dimensions:
         name = dimension.name
@@ -80,7 +83,7 @@ def prove(
         drawn[name], files[name] = groups, path
     if ask and new:
         groups = list(itertools.chain(*new.values()))
-        prompts = mode.prompts(template, len(groups), sum(map(len, groups)))
+        prompts = mode.prompts(template, groups)
         (progress or _silent)(0, prompts, "judge check before the first row", 1)
         index = JudgmentIndex(None, run)
         index.take(scorer.rung_judgments)
@@ -143,10 +146,10 @@ def drawn_questions(
     dimensions: Sequence[Dimension] | None = None,
 ) -> list[Group]:
     """Return what a mode asks about the ladders that are drawn; `dimensions` are all that are scored."""
-    asked = ladders.dimensions if dimensions is None else dimensions
+    scope = Scope(ladders, ladders.dimensions if dimensions is None else dimensions)
     groups: list[Group] = []
     for context, ladder in drawn_ladders(ladders, dimension):
-        groups += mode.check_questions(ladders, context, dimension, ladder, asked)
+        groups += mode.check_groups(scope, context, dimension, ladder)
     return groups
 
 
@@ -157,11 +160,11 @@ def judge_checks(
 
     What counts as read is what counts in rows.
     """
-    mode = mode_of(asker.log.run.mode)
+    mode = asker.log.mode
     if drawn is None:
         drawn = {each.name: drawn_questions(ladders, each, mode) for each in ladders.dimensions}
     asked = sorted(itertools.chain(*drawn.values()), key=lambda group: group[0].context.id)
-    answered = mode.ask(asker, asked)
+    answered = ask_groups(asker, asked)
     judgments = {}
     for question, judgment in zip(itertools.chain(*asked), answered, strict=True):
         judgments[question.comparison] = judgment
@@ -353,7 +356,7 @@ def _file(folder: Path | None, run: Run, groups: Sequence[Group], least_mass: fl
     asked = [
         run.recipe.backend,
         *run.recipe.prompts,
-        str(run.answers),
+        run.answers,
         f"least-mass:{least_mass:g}",
         *(question.key for question in itertools.chain(*groups)),
     ]

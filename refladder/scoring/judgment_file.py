@@ -52,7 +52,6 @@ from refladder.files.tables import is_many, open_table
 from refladder.records import (
     LOSS,
     OUTCOMES,
-    RATINGS,
     TEXT,
     WIN,
     Comparison,
@@ -63,6 +62,7 @@ from refladder.records import (
     names_of,
     without_none,
 )
+from refladder.scoring.modes import mode_of
 from refladder.scoring.question import level_of
 from refladder.scoring.unread import MOST_ROWS, THE_ANSWER
 from refladder.signatures import scale_of, with_earlier_sets
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
     from typing import IO
 
+    from refladder.scoring.modes import Mode
     from refladder.scoring.question import Question
 
 T = TypeVar("T")
@@ -113,13 +114,16 @@ def read_judgments(path: str | Path) -> tuple[Run, Iterator[tuple[str, Judgment]
             f"{path}: no judgments file; name the file OUT.judgments.jsonl that `refladder score` wrote{such}"
         )
     run = from_line(Run, first[1], f"{path}:1")
-
+    try:
+        mode = mode_of(run.answers)
+    except UsageError as error:
+        raise DataError(f"{path}:1: {error}") from error
     located_lines = ((f"{path}:{number}", line) for number, line in lines)
 
     def located() -> Iterator[tuple[str, Judgment]]:
         while chunk := list(itertools.islice(located_lines, _CHUNK)):
             for (where, _), judgment in zip(chunk, from_lines(Judgment, chunk), strict=True):
-                yield where, _possible(run, where, judgment)
+                yield where, _possible(run, mode, where, judgment)
 
     return run, located()
 
@@ -159,11 +163,9 @@ def _read_folder(path: str) -> tuple[Run, Iterator[tuple[str, Judgment]]]:
     return run, judgments()
 
 
-def _outcomes_of(run: Run) -> tuple[str, ...]:
-    """Return the outcomes of a run's judgments of texts; a reward model knows no tie."""
-    if run.rates:
-        return RATINGS
-    return (WIN, LOSS) if any(_REWARD in prompt for prompt in run.recipe.prompts) else OUTCOMES
+def _rewards(run: Run) -> bool:
+    """Return whether the judge is a reward model, which knows no tie."""
+    return any(_REWARD in prompt for prompt in run.recipe.prompts)
 
 
 def _check_outcomes(
@@ -184,11 +186,7 @@ def _check_outcomes(
         )
 
 
-def _judgment(run: Run, where: str, line: str) -> Judgment:
-    return _possible(run, where, from_line(Judgment, line, where))
-
-
-def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
+def _possible(run: Run, mode: Mode, where: str, judgment: Judgment) -> Judgment:
     """Check what every reader of a stored judgment relies on.
 
     Label probabilities add to 1 at most; yes/no questions are three, each with a sum of its own. A judgment with rungs, or
@@ -200,17 +198,15 @@ def _possible(run: Run, where: str, judgment: Judgment) -> Judgment:
     if (
         (judgment.logprobs is not None or stated)
         and run.recipe.prompts
-        and len(stated) != run.stated
+        and len(stated) != mode.orders
     ):
-        wrong = (
-            f"{plural(len(stated), 'stated number')}, and this file's first line says {run.stated}"
-        )
+        wrong = f"{plural(len(stated), 'stated number')}, and mode {mode.name} of this file's first line has {mode.orders}"
     if not all(0 <= number <= _PERCENT for number in without_none(stated)):
         wrong = f"stated numbers that are not all between 0 and {_PERCENT}"
     if wrong:
         raise DataError(f"{where}: {wrong}; correct the line, or delete the file")
-    if run.rungs or run.rates:
-        _check_outcomes(where, judgment, _outcomes_of(run))
+    if run.rungs or not mode.compares_rungs:
+        _check_outcomes(where, judgment, (WIN, LOSS) if _rewards(run) else mode.outcomes)
     return judgment
 
 
@@ -229,6 +225,7 @@ class JudgmentLog:
         known: Iterable[Judgment] = (),
     ) -> None:
         self.run = run
+        self.mode = mode_of(run.answers)
         self._known: dict[tuple[str, Comparison], Judgment] = {}
         for judgment in known:
             if judgment.recipe == run.recipe.digest:
@@ -269,7 +266,7 @@ class JudgmentLog:
             if self._open(path):
                 self._nothing_read = _ended_a_run(path)
                 for where, line in read_appended(_early_path(path)):
-                    judgment = _judgment(run, where, line)
+                    judgment = self._judgment(where, line)
                     if judgment.recipe == run.recipe.digest:
                         self._early[judgment.key, judgment.comparison] = judgment
         except BaseException:
@@ -343,6 +340,9 @@ class JudgmentLog:
             self._reader.close()
             self._reader = None
         self._lock.close()
+
+    def _judgment(self, where: str, line: str) -> Judgment:
+        return _possible(self.run, self.mode, where, from_line(Judgment, line, where))
 
     def _next_line(self) -> tuple[str, str] | None:
         """Return the next complete line with its path:line; None at the end, where a torn line is cut off."""
@@ -473,7 +473,7 @@ class JudgmentLog:
         judgments: list[Judgment] = []
         for question in questions:
             if self._ahead is None and (line := self._next_line()) is not None:
-                self._ahead = line[0], _judgment(self.run, *line)
+                self._ahead = line[0], self._judgment(*line)
             if self._ahead is None:
                 break
             judgment = self._ahead[1]
@@ -532,25 +532,19 @@ class JudgmentIndex(JudgmentLog):
         if path is None:
             return
         graded = any(_VERIFIER in prompt for prompt in run.recipe.prompts)
-        rewarded = _outcomes_of(run) == (WIN, LOSS)
+        rewarded = _rewards(run)
         with self:
             while (line := self._next_line()) is not None:
-                judgment = _judgment(self.run, *line)
-                if not rewarded and (graded or judgment.against is None):
+                judgment = self._judgment(*line)
+                if not self.mode.compares_rungs:
+                    # Its outcomes are checked already.
+                    pass
+                elif not rewarded and (graded or judgment.against is None):
                     _check_outcomes(line[0], judgment, _GRADES, all_of=False)
                 else:
                     all_three = not rewarded and len(judgment.outcomes) == len(OUTCOMES)
                     _check_outcomes(line[0], judgment, OUTCOMES if all_three else (WIN, LOSS))
                 self.judgments[judgment.key] = judgment
-
-    def _check_run(self, where: str, line: str) -> bool:
-        stored = from_line(Run, line, where)
-        if stored != self.run:
-            raise UsageError(
-                f"{self._path}: these judgments are of another run ({_difference(stored, self.run)}); "
-                f"{_next_step(self._path)}"
-            )
-        return False
 
     def take(self, judgments: Iterable[Judgment]) -> None:
         """Use judgments that this run made for something else."""
@@ -673,8 +667,8 @@ def _difference(stored: Run, wanted: Run) -> str:
         return (
             f"against ladders {with_earlier_sets(stored.ladders)}, this run's are {wanted.ladders}"
         )
-    if stored.mode != wanted.mode:
-        return f"asked with {option('answers')} {stored.mode}, this run with {wanted.mode}"
+    if stored.answers != wanted.answers:
+        return f"asked with {option('answers')} {stored.answers}, this run with {wanted.answers}"
     if stored.orders != wanted.orders:
         return f"asked in {plural(stored.orders, 'order')}, this run in {wanted.orders}"
     return "of dimensions " + ", ".join(names_of(stored.dimensions))

@@ -30,6 +30,7 @@ from refladder.loaders.fields import missing_column, name_of, number_of, row_id,
 from refladder.parsing import parse_json
 from refladder.records import (
     LOSS,
+    OLDER,
     OUTCOMES,
     RATINGS,
     RUNG,
@@ -43,6 +44,7 @@ from refladder.records import (
     log_of,
 )
 from refladder.scoring.judgment_file import read_judgments
+from refladder.scoring.modes import mode_of
 from refladder.scoring.modes.rating_answer import shares_of
 from refladder.scoring.question import level_of, rung_id
 from refladder.signatures import scale_of, with_earlier_sets
@@ -122,12 +124,10 @@ class Recorded(Backend):
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
         """Refuse: there is no model that writes."""
-        del prompts, sampling
         self._refuse()
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
         """Refuse: there is no model that reads a prompt."""
-        del prompts, labels
         self._refuse()
 
     def _refuse(self) -> NoReturn:
@@ -263,10 +263,14 @@ def recorded_mode(path: str) -> int | str:
         return 0
     with closing(read_rows(path)) as rows:
         first = rows.first()
-    if first is None or first.fields.get("schema") != SCHEMAS[Run]:
+    if first is None or not _is_run(first):
         return _MODE_OF_RATINGS if first is not None and "percent" in first.fields else 0
     run, _ = read_judgments(path)
-    return run.answers if run.rates else 0
+    return 0 if mode_of(run.answers).compares_rungs else run.answers
+
+
+def _is_run(row: Row) -> bool:
+    return row.fields.get("schema") in {SCHEMAS[Run], *OLDER[Run]}
 
 
 def _judged_in(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
@@ -275,7 +279,7 @@ def _judged_in(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
     first = rows.first()
     if first is None:
         raise DataError(f"{path}: no recorded judgments in it; write one comparison per row")
-    if first.fields.get("schema") == SCHEMAS[Run] and path != "-":
+    if _is_run(first) and path != "-":
         rows.close()
         return _judged_by_refladder(path, sets)
     kind = _kind_of(first)
@@ -291,13 +295,12 @@ def _judged_in(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
 
 def _judged_by_refladder(path: str, sets: dict[str, str]) -> tuple[str, Iterator[Judged]]:
     run, judgments = read_judgments(path)
-    kind = PAIRS
-    outcomes: tuple[str, ...] = (WIN, LOSS)
+    mode = mode_of(run.answers)
+    kind, outcomes = RATED, mode.outcomes
     if run.rungs:
-        kind, outcomes = LADDER, OUTCOMES
         sets[f"{path}:1"] = run.ladders
-    if run.rates:
-        kind, outcomes = RATED, RATINGS
+    if mode.compares_rungs:
+        kind, outcomes = (LADDER, OUTCOMES) if run.rungs else (PAIRS, (WIN, LOSS))
 
     def judged() -> Iterator[Judged]:
         for place, judgment in judgments:

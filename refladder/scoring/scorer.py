@@ -8,14 +8,12 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import numpy as np
-
 from refladder.arrays import known_numbers
 from refladder.backends.dry_run import DryRunBackend
 from refladder.errors import UsageError, agreeing, option
 from refladder.files.ladder_sets import choose_dimensions
 from refladder.records import Context, Run, RungRating, Sampling, Score
-from refladder.scoring.asker import Asker, judging_template
+from refladder.scoring.asker import Asker, mode_template, run_of
 from refladder.scoring.columns import (
     block_notes,
     has_low_mass,
@@ -25,11 +23,12 @@ from refladder.scoring.columns import (
 from refladder.scoring.grades import expected_grade
 from refladder.scoring.judgment_file import JudgmentLog
 from refladder.scoring.modes import mode_of
-from refladder.scoring.modes.written import try_out
+from refladder.scoring.modes.mode import Readings, Scope
 from refladder.scoring.question import first_revision, level_of, other_draw
 from refladder.scoring.rules import rule_named
 from refladder.scoring.score_report import ScoreReport
 from refladder.scoring.unread import MOST_ROWS, unread_error
+from refladder.scoring.written import ask_groups, try_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -102,7 +101,7 @@ class Verdicts:
 
     def __init__(self, run: Run, scale: Scale) -> None:
         self.run = run
-        self._mode = mode_of(run.mode)
+        self._mode = mode_of(run.answers)
         self.report = ScoreReport(
             signature=signature_of(run, scale), placed_by="anchors" if run.anchors else "ladders"
         )
@@ -160,18 +159,16 @@ class Verdicts:
         `judgments` are as `trusted` gives them, those of a text for each of `blocks` (row, number of the dimension).
         `reasons` say why others have none.
         """
-        run, mode, rule = self.run, self._mode, self._rule
+        run, mode = self.run, self._mode
         self.count(judgments)
         each = len(mode.judgments_of_a_text(run))
         reasons = {**reasons, **block_notes(judgments, blocks, each)}
-        intervals = mode.intervals(run, rule, judgments, blocks, self.report)
-        masses = np.full((len(ids), len(run.dimensions)), np.nan)
-        if judgments:
-            rows, numbers = np.array(blocks).T
-            masses[rows, numbers] = least_masses(judgments, each)
+        readings = Readings(run, self._rule, len(ids), judgments, blocks, self._scales, self.report)
+        intervals = mode.intervals(readings)
+        masses = readings.placed(least_masses(judgments, each))
         by_dimension = []
-        numbers_of = mode.numbers(run, rule, len(ids), judgments, blocks, scales=self._scales)
-        for number, (dimension, fields) in enumerate(zip(run.dimensions, numbers_of, strict=True)):
+        numbers_of = zip(run.dimensions, mode.numbers(readings), strict=True)
+        for number, (dimension, fields) in enumerate(numbers_of):
             without = self.report.no_grade.get(dimension.name)
             note = without and f"no grade: {without}"
             fields["mass"] = masses[:, number]
@@ -249,7 +246,12 @@ class LadderScorer:
         checked = self.mode.of_check(ladders)
         try_out(judge_backend, checked, self.template_of(checked), ladders, self.dimensions)
         self.run = replace(
-            self.mode.run(judge_backend, self.template, sampling),
+            run_of(
+                judge_backend,
+                self.template,
+                answers=self.mode.name,
+                sampling=self.mode.sampling(judge_backend, sampling),
+            ),
             ladders=ladders.scale,
             dimensions=self.dimensions,
             rungs=ladders.rungs,
@@ -261,7 +263,7 @@ class LadderScorer:
         # Rungs that are not asked: a file of judgments may hold ratings of some, or of none.
         self._unasked: list[Question] = []
         recorded = judge_backend.recorded
-        for group in self.mode.rung_groups(ladders, self.dimensions):
+        for group in self.mode.rung_groups(Scope(ladders, self.dimensions)):
             if recorded is None or any(question.comparison in recorded for question in group):
                 self._rungs.append(group)
             else:
@@ -291,10 +293,7 @@ class LadderScorer:
 
     def template_of(self, mode: Mode) -> Template:
         """Return the template that the judge is asked with in a mode."""
-        role = mode.role(self.ladders, yes_no=self._yes_no)
-        return judging_template(
-            self.judge, self.ladders.task, role, self._prompts, answers=mode.sampled
-        )
+        return mode_template(self.judge, mode, self.ladders, self._prompts, yes_no=self._yes_no)
 
     def score(self, items: Sequence[Item], log: JudgmentLog) -> list[tuple[Score, ...]]:
         """Score a batch: the scores of each item, one for each dimension."""
@@ -318,7 +317,7 @@ class LadderScorer:
             parts = [[*rungs, *groups]]
         judgments: list[Judgment] = []
         for part in filter(None, parts):
-            judgments += self.mode.ask(asker, part)
+            judgments += ask_groups(asker, part)
             if part is not rungs:
                 self._check_readable(judgments[sum(map(len, rungs)) :], len(ends))
         self.report.reused += log.reused - reused
@@ -383,7 +382,7 @@ class LadderScorer:
 
     def characters(self, judged: Judged, log: JudgmentLog) -> int:
         """Return the length of all prompts of a batch, also of those that the log answered."""
-        return self.mode.characters(self._asker(log, judged.groups), judged.groups)
+        return self._asker(log, judged.groups).characters(judged.groups)
 
     def _asker(self, log: JudgmentLog, groups: Sequence[Group]) -> Asker:
         batch = max(sum(map(len, groups)), 1)
@@ -420,7 +419,8 @@ class LadderScorer:
             context = item.context if self.ladders.serves_any_context else None
             context = context or self._contexts.get(context_id) or item.context
             context = context or Context(id=context_id, task=self.ladders.task, text="")
-            groups += self.mode.groups(output, context, asked, self.ladders, orders=self.run.orders)
+            scope = Scope(self.ladders, asked, self.run.orders)
+            groups += self.mode.groups(output, context, scope)
             if asked:
                 ends.append(len(groups))
         return groups, blocks, reasons, ends

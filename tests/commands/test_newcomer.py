@@ -28,9 +28,10 @@ def demo(tmp_path_factory):
 
 def test_the_demo_explains_itself(demo):
     _, text = demo
-    assert text.startswith(
-        "Three small data sets, no model and no network. builtin: a baseline that counts words"
-    )
+    assert text.startswith("No model and no network: a large language model was asked once")
+    _, found, baseline = text.partition("\n== What a judge must beat\n")
+    assert found
+    assert baseline.startswith("builtin: a baseline that counts words and reads no meaning. It ")
     for counts in (
         "summarization: 12 contexts, 72 outputs",
         "dialogue: 14 contexts, 84 outputs",
@@ -42,6 +43,47 @@ def test_the_demo_explains_itself(demo):
     assert "partial" not in text
     line = "score --ladders demo/story --context-id story-04 --text"
     assert f'  refladder {line} "Once upon a time ..."' in text
+
+
+def test_the_demo_begins_with_a_real_judge_and_both_sides_of_the_cut_off(demo):
+    folder, text = demo
+    rows = read_lines(folder / "replies" / "scored.jsonl")
+    begin, found, shown = text.partition("have helpfulness_grade >= 3. On either side of this")
+    assert found
+    placed = sorted((row["helpfulness_grade"], row["question"], row["reply"]) for row in rows)
+    kept = [row for row in placed if row[0] >= 3]
+    assert begin.endswith(f"\n{len(kept)} of 20 replies ")
+    around = [*reversed(kept[:3]), *reversed(placed[: -len(kept)][-3:])]
+    sides = [("kept", *row) for row in around[:3]] + [("dropped", *row) for row in around[3:]]
+    for side, grade, question, reply in sides:
+        line = f"  {grade:.2f} {side:7} {question}\n {'':14}{reply[:60]}"
+        before, found, shown = shown.partition(line)
+        assert found, line
+        assert before.count("\n") <= 2
+    # Every kept reply is longer than every dropped one: a rule of length makes the same decisions.
+    shortest = min(len(reply) for _, _, reply in kept)
+    assert shortest > max(len(reply) for _, _, reply in placed[: -len(kept)])
+    assert f"at least {shortest} characters, decides otherwise on 0 of 20 replies" in shown
+
+
+def test_the_demo_names_commands_that_give_what_it_shows(demo, command, tmp_path, monkeypatch):
+    folder, text = demo
+    monkeypatch.chdir(tmp_path)
+    score, keep = re.findall(r"^  refladder ((?:score|filter) .*--out .*)$", text, re.MULTILINE)
+    assert command(score).code == command(keep).code == 0
+    of_demo = read_lines(folder / "replies" / "kept.jsonl")
+    assert read_lines(tmp_path / "kept.jsonl") == of_demo
+    assert len(of_demo) == 10
+
+
+def test_the_demo_has_the_example_replies_and_their_recorded_answers(request):
+    shipped = request.config.rootpath / "published_data" / "demo" / "replies"
+    examples = request.config.rootpath / "docs" / "examples"
+    assert (shipped / "replies.csv").read_bytes() == (examples / "replies.csv").read_bytes()
+    recorded = read_lines(examples / "replies-answers" / "answers.jsonl")
+    assert [
+        line for line in read_lines(shipped / "answers" / "answers.jsonl") if line not in recorded
+    ] == []
 
 
 def test_the_demo_ends_with_a_text_on_a_ladder_and_the_way_to_own_data(demo):

@@ -9,6 +9,7 @@ from refladder.files.ladder_sets import rated_names
 from refladder.loaders import BENCHMARKS, load_benchmark
 from refladder.methods.contract import METHODS, EvaluationMethod, method_named
 from refladder.prompts import list_templates
+from refladder.scoring.modes import MODES
 from refladder.scoring.rules import RULES, rule_named
 from refladder.testing import (
     check_backend,
@@ -49,7 +50,13 @@ def test_methods(name):
 
 @pytest.mark.parametrize(
     ("kind", "table"),
-    [("backend", BACKENDS), ("benchmark", BENCHMARKS), ("method", METHODS), ("rule", RULES)],
+    [
+        ("backend", BACKENDS),
+        ("benchmark", BENCHMARKS),
+        ("method", METHODS),
+        ("mode", MODES),
+        ("rule", RULES),
+    ],
 )
 def test_every_path_leads_somewhere(kind, table):
     for name in table:

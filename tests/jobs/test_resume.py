@@ -404,7 +404,7 @@ def test_a_file_that_holds_no_judgments(fails, stories, tmp_path):
     folder, kept = tmp_path / "folder", tmp_path / "kept.jsonl"
     folder.mkdir()
     for content, message in (
-        (b'{"a": 1}\n', ':1: expected a line with "schema": "run/2", found None'),
+        (b'{"a": 1}\n', ':1: expected a line with "schema": "run/3", found None'),
         (b"\x1f\x8b\x08\x00rest", ": a gzip file cannot be extended; unpack it first"),
     ):
         kept.write_bytes(content)

@@ -289,7 +289,7 @@ def test_a_dry_run_reads_the_judgments_where_they_are(command, fails, folder, tm
         assert judgments.read_bytes() == before
     judgments.write_text("{}\n")
     text = fails(2, f"certify {folder} --judgments {judgments} --dry-run")
-    assert f'{judgments}:1: expected a line with "schema": "run/2", found None' in text
+    assert f'{judgments}:1: expected a line with "schema": "run/3", found None' in text
 
 
 def test_a_shipped_set_keeps_its_certificate(command):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from pathlib import Path
 
 import pytest
 from doubles import Double, asker
 
+import refladder
 from refladder.errors import DataError, UsageError
 from refladder.files.jsonl import append_records, read_appended, to_line
 from refladder.prompts import load_template
@@ -224,3 +228,80 @@ def test_a_table_is_no_judgments_file(tmp_path):
     beside.touch()
     with pytest.raises(DataError, match=re.escape(f"{wanted}, such as {beside}")):
         read_judgments(table)
+
+
+ROOT = Path(__file__).parents[2]
+RECORDED = [
+    "published_data/general/reply/certificate.judgments.jsonl.gz",
+    "published_data/general/grounded/certificate.judgments.jsonl.gz",
+    "bench/readings/summeval-coherence-own.jsonl.gz",
+    "bench/readings/placed-summary-fluency.jsonl.gz",
+    "bench/readings/topicalchat-overall-own-pass2.jsonl.gz",
+]
+
+
+@pytest.mark.parametrize("recorded", RECORDED)
+def test_recorded_judgments_of_an_earlier_version_are_read_as_they_are(recorded):
+    lines = gzip.decompress((ROOT / recorded).read_bytes()).decode().splitlines()
+    first = json.loads(lines[0])
+    assert (first["schema"], first["answers"]) == ("run/2", 0)
+    run, located = read_judgments(ROOT / recorded)
+    assert run.answers == f"stated:{first['stated']}"
+    assert (run.ladders, run.rungs) == (first["ladders"], first["rungs"])
+    written = [json.loads(line) for line in lines[1:]]
+    read = [json.loads(to_line(judgment)) for _, judgment in located]
+    assert read == written
+
+
+def test_scores_of_recorded_judgments_are_those_of_the_same_file_in_the_present_form(tmp_path):
+    old = ROOT / "bench/readings/topicalchat-overall-own.jsonl.gz"
+    lines = gzip.decompress(old.read_bytes()).splitlines(keepends=True)
+    new = tmp_path / "new.jsonl"
+    new.write_bytes(to_line(read_judgments(old)[0]) + b"".join(lines[1:]))
+    assert new.read_bytes().startswith(b'{"schema":"run/3"')
+    assert refladder.rescore(new) == refladder.rescore(old) != []
+
+
+@pytest.mark.parametrize(
+    ("answers", "stated", "mode"),
+    [
+        (0, 0, "0"),
+        (7, 0, "7"),
+        ("rating:stated", 0, "rating:stated"),
+        (0, 1, "stated:1"),
+        (0, 5, "stated:5"),
+    ],
+)
+def test_a_first_line_of_an_earlier_version_names_its_mode(answers, stated, mode, path):
+    run = run_of(Even(), PAIRS)
+    fields = json.loads(to_line(run)) | {"schema": "run/2", "answers": answers, "stated": stated}
+    path.parent.mkdir()
+    path.write_text(json.dumps(fields) + "\n")
+    assert read_judgments(path)[0] == replace(run, answers=mode)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answers": None, "stated": 0}, ":1: run/3 field 'answers': Input should be a valid string"),
+        ({"answers": 0, "stated": "2"}, ":1: run/3 field 'stated'"),
+        ({"answers": 0, "stated": 0, "x": 1}, ":1: run/3 field 'x'"),
+        ({"answers": "guess", "stated": 0}, ":1: --answers 'guess': use a number of 0 or more, stated,"),
+        ({"schema": "run/1"}, ":1: run/1, of another version of refladder; this one reads run/3"),
+    ],
+)  # fmt: skip
+def test_a_first_line_that_no_version_wrote_is_refused(change, message, path, fails):
+    fields = json.loads(to_line(run_of(Even(), PAIRS))) | {"schema": "run/2"} | change
+    path.parent.mkdir()
+    path.write_text(json.dumps(fields) + "\n")
+    assert f"{path}{message}" in fails(2, "rescore", path)
+
+
+def test_a_file_of_an_earlier_version_is_continued(path):
+    asked, judgments, _ = ask(path, LAMP, SEA)
+    lines = path.read_text().splitlines(keepends=True)
+    first = json.loads(lines[0]) | {"schema": "run/2", "answers": 0, "stated": 0}
+    path.write_text(json.dumps(first, separators=(",", ":")) + "\n" + "".join(lines[1:]))
+    before = path.read_bytes()
+    assert ask(path, LAMP, SEA) == (0, judgments, asked)
+    assert path.read_bytes() == before

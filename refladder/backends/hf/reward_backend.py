@@ -85,12 +85,10 @@ class RewardBackend(WritesNothing, TransformersBackend):
 
     def count_distinct_tokens(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> int:
         """Return the number of all tokens, without loading weights."""
-        del labels
         return sum(self.count_tokens(prompts))
 
     def count_label_tokens(self, prompt: Prompt, labels: Sequence[str]) -> None:
         """Return None: a text cannot be read as a label."""
-        del prompt, labels
 
     def _encoded(self, prompts: Sequence[Prompt]) -> list[list[int]]:
         return self.tokens.conversations([prompt.messages for prompt in prompts])

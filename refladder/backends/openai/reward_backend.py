@@ -64,12 +64,10 @@ class RewardServerBackend(WritesNothing, OpenAIBackend):
 
     def _relying(self, capabilities: Capabilities, prompts: Sequence[Prompt]) -> int:
         """Return the number of texts whose reward may be squashed."""
-        del capabilities
         return 0 if ROUTES[self._route].field == "text" else len(prompts)
 
     async def _check_again(self, client: Client, capabilities: Capabilities) -> None:
         """Raise Refusal if the server squashes rewards now."""
-        del capabilities
         route = ROUTES[self._route]
         try:
             await _check_raw(

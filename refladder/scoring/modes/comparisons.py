@@ -14,13 +14,6 @@ import numpy as np
 
 from refladder.backends.sampled import ANSWER_TOKENS
 from refladder.records import REWARD, Sampling
-from refladder.scoring.asker import (
-    calls_of,
-    inconsistency,
-    outcome_probabilities,
-    run_of,
-    verdicts,
-)
 from refladder.scoring.modes.mode import Mode
 from refladder.scoring.question import comparison_of, ladder_questions, rung_id, rung_side
 from refladder.scoring.rules import (
@@ -31,22 +24,20 @@ from refladder.scoring.rules import (
     of_anchors,
     rule_named,
 )
+from refladder.scoring.verdicts import inconsistency, outcome_probabilities, verdicts
 from refladder.statistics.certificate import EVEN
 from refladder.statistics.estimators import SAME
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from refladder.arrays import FloatArray
     from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
-    from refladder.records import Context, Dimension, Judgment, Ladder, Output, Progress, Run
-    from refladder.scoring.asker import Asker
-    from refladder.scoring.modes.mode import Block, Group
-    from refladder.scoring.question import Question
+    from refladder.records import Context, Dimension, Judgment, Ladder, Output, Run
+    from refladder.scoring.modes.mode import Group, Readings, Scope
     from refladder.scoring.rules import Rule
-    from refladder.scoring.rung_scale import RungScale
     from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scale, Scoring
 
@@ -54,75 +45,27 @@ if TYPE_CHECKING:
 HALF = 0.5
 
 
-class Comparisons(Mode):
-    """A question about every rung; `sampled` answers to each, or 0 to read the probabilities of its labels."""
+def calls_of(template: Template, answers: int) -> int:
+    """Return the most calls for a question: one for each claim of a yes/no template or each text, times the sampled answers."""
+    return (len(template.claims) or 1 + (template.role == REWARD)) * max(answers, 1)
 
-    roles: tuple[str, ...] = ("compare", "compare-shared", "compare-yesno", REWARD)
 
-    def __init__(self, sampled: int = 0) -> None:
-        self.sampled = sampled
-        self.name = str(sampled)
+class Compared(Mode):
+    """A text is compared with each rung, and a rule makes a score of the verdicts."""
 
-    def check_settings(self, asked: Scoring) -> None:
-        """Accept all settings."""
-
-    def check_rule(self, rule: str, where: str = "") -> None:
-        """Accept every rule."""
-
-    def check_rungs(self, rungs: int) -> None:
-        """Accept any number of rungs."""
-
-    def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
-        """Return the role of a comparison."""
-        return "compare-yesno" if yes_no else ladders.role
-
-    def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
-        """Return a run that reads labels, or samples answers."""
-        drawn = replace(sampling or Sampling(), max_tokens=ANSWER_TOKENS)
-        return run_of(
-            judge, template, answers=self.sampled, sampling=drawn if self.sampled else None
-        )
-
-    def groups(
-        self,
-        output: Output,
-        context: Context,
-        dimensions: Sequence[Dimension],
-        ladders: LadderSet,
-        *,
-        orders: int,
-    ) -> list[Group]:
+    def groups(self, output: Output, context: Context, scope: Scope) -> list[Group]:
         """Compare a text with the rungs of its ladder, or of each anchor's."""
+        ladders = scope.ladders
         groups: list[Group] = []
-        asked = itertools.product(dimensions, ladders.scoring_anchors or (context.id,))
+        asked = itertools.product(scope.dimensions, ladders.scoring_anchors or (context.id,))
         for dimension, anchor in asked:
             ladder = ladders.ladders[anchor, dimension.name]
             shown = ladders.contexts[anchor] if ladders.anchors else None
             questions = ladder_questions(
-                output, context, dimension, ladder, orders=orders, anchor=shown
+                output, context, dimension, ladder, orders=scope.orders, anchor=shown
             )
             groups.append(list(questions))
         return groups
-
-    def ask(
-        self, asker: Asker, groups: Sequence[Group], progress: Progress | None = None
-    ) -> list[Judgment]:
-        """Ask every question by itself."""
-        return asker.ask(list(itertools.chain(*groups)), progress)
-
-    def characters(self, asker: Asker, groups: Sequence[Group]) -> int:
-        """Count the characters of the prompts of all questions."""
-        return sum(map(asker.characters, itertools.chain(*groups)))
-
-    def prompts(self, template: Template, groups: int, questions: int) -> int:
-        """Return the number of calls for these questions."""
-        del groups
-        return questions * calls_of(template, self.sampled)
-
-    def prompts_of_a_row(self, template: Template, run: Run) -> int:
-        """Return the number of prompts for the rungs of all ladders of a text."""
-        ladders = len(run.dimensions) * max(len(run.anchors), 1)
-        return self.prompts(template, ladders, ladders * run.rungs * run.orders)
 
     def judgments_of_a_text(self, run: Run) -> Sequence[tuple[str, str | None]]:
         """Return a comparison with each rung of each anchor, in each order."""
@@ -158,28 +101,16 @@ class Comparisons(Mode):
                     judged[name] = judged.get(name, 0) + 1
                     beyond[name] = beyond.get(name, 0) + (probability > HALF + SAME)
 
-    def numbers(
-        self,
-        run: Run,
-        rule: Rule,
-        rows: int,
-        judgments: Sequence[Judgment],
-        blocks: Sequence[Block],
-        *,
-        scales: Mapping[str, RungScale],
-    ) -> list[dict[str, FloatArray]]:
+    def numbers(self, readings: Readings) -> list[dict[str, FloatArray]]:
         """Apply the rule to the verdicts against all rungs."""
-        del scales
+        run = readings.run
         anchors = max(len(run.anchors), 1)
-        probabilities = np.full((rows, len(run.dimensions), run.compared, 3), np.nan)
-        if judgments:
-            items, numbers = np.array(blocks).T
-            probabilities[items, numbers] = verdicts(judgments, run.compared, run.orders)
+        probabilities = readings.placed(verdicts(readings.judgments, run.compared, run.orders))
         of_dimensions = []
         for number, dimension in enumerate(run.dimensions):
             human = (dimension.low, dimension.high)
             read = probabilities[:, number]
-            values = of_anchors(rule, read, anchors, human)
+            values = of_anchors(readings.rule, read, anchors, human)
             value = values.mean(axis=1)
             unscored = np.isnan(value)
             between = np.full(len(values), np.nan)
@@ -201,7 +132,7 @@ class Comparisons(Mode):
 
     def signature(self, run: Run, scale: Scale) -> str:
         """Return mode, orders, rule and least label mass."""
-        answers = f"answers:{run.mode}|" if run.mode != "0" else ""
+        answers = f"answers:{run.answers}|" if run.answers != "0" else ""
         rule = f"rule:{scale.rule}|least-mass:{scale.least_mass:g}"
         return f"{answers}orders:{run.orders}|{rule}"
 
@@ -214,37 +145,49 @@ class Comparisons(Mode):
             f"grade: position on the human scale\n{SPREAD_LEGEND}"
         )
 
-    def check_questions(
-        self,
-        ladders: LadderSet,
-        context: Context,
-        dimension: Dimension,
-        ladder: Ladder,
-        dimensions: Sequence[Dimension],
+
+class Comparisons(Compared):
+    """A question about every rung; `sampled` answers to each, or 0 to read the probabilities of its labels."""
+
+    roles: tuple[str, ...] = ("compare", "compare-shared", "compare-yesno", REWARD)
+
+    def __init__(self, sampled: int = 0) -> None:
+        self.sampled = sampled
+        self.name = str(sampled)
+
+    def check_settings(self, asked: Scoring) -> None:
+        """Accept all settings."""
+
+    def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
+        """Return the role of a comparison."""
+        return "compare-yesno" if yes_no else ladders.role
+
+    def sampling(self, judge: Backend, drawn: Sampling | None) -> Sampling | None:
+        """Return the sampling of short answers, None where labels are read."""
+        return replace(drawn or Sampling(), max_tokens=ANSWER_TOKENS) if self.sampled else None
+
+    def prompts(self, template: Template, groups: Sequence[Group]) -> int:
+        """Return the number of calls for these questions."""
+        return sum(map(len, groups)) * calls_of(template, self.sampled)
+
+    def prompts_of_a_row(self, template: Template, run: Run) -> int:
+        """Return the number of prompts for the rungs of all ladders of a text."""
+        questions = len(run.dimensions) * run.compared * run.orders
+        return questions * calls_of(template, self.sampled)
+
+    def check_groups(
+        self, scope: Scope, context: Context, dimension: Dimension, ladder: Ladder
     ) -> list[Group]:
         """Compare the best rung with the worst in both orders."""
-        del dimensions
-        shown = context if ladders.anchors else None
+        shown = context if scope.ladders.anchors else None
         worst, best = rung_side(ladder.rungs[0], shown), rung_side(ladder.rungs[-1], shown)
         better = comparison_of(context, dimension, best, worst)
         return [[better, comparison_of(context, dimension, worst, best)]]
 
     def check_answers(self, judgments: Sequence[Judgment], rungs: int) -> FloatArray:
         """Return which rung each order prefers."""
-        del rungs
         preferred = preferences(judgments, 1)
         return np.where(np.isnan(preferred), np.nan, (np.sign(preferred) + 1) / 2)
-
-    def compare_rungs(
-        self,
-        ladders: LadderSet,
-        asker: Asker,
-        questions: Sequence[Question],
-        progress: Progress | None = None,
-    ) -> list[Judgment]:
-        """Ask every comparison."""
-        del ladders
-        return asker.ask(questions, progress)
 
 
 def preferences(judgments: Sequence[Judgment], each: int) -> FloatArray:

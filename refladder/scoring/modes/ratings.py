@@ -6,12 +6,10 @@ The score is the expected rating. The judge's own ratings of rungs place it on t
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.backends.dry_run import NOT_ASKED
 from refladder.backends.protocol import STATED_TOKENS
 from refladder.errors import UsageError, option
 from refladder.prompts import fill
@@ -21,21 +19,12 @@ from refladder.records import (
     RATINGS,
     LabelReading,
     RungRating,
-    Unwritten,
     by_name,
-    log_of,
     names_of,
 )
-from refladder.scoring.asker import answering_of, judgment_of, run_of
 from refladder.scoring.grades import expected_grade
-from refladder.scoring.modes.mode import Mode
+from refladder.scoring.modes.mode import Mode, Scope
 from refladder.scoring.modes.rating_answer import stated_ratings, stated_ratings_of
-from refladder.scoring.modes.written import (
-    ask_whole,
-    long_note,
-    parsed_answer,
-    written_judgments,
-)
 from refladder.scoring.question import (
     drawn_ladders,
     first_revision,
@@ -45,6 +34,7 @@ from refladder.scoring.question import (
 )
 from refladder.scoring.rules import DEFAULT_RULE, SPREAD_LEGEND, probabilities_from
 from refladder.scoring.rung_scale import RungScale
+from refladder.scoring.verdicts import judgment_of
 from refladder.statistics.estimators import SAME
 
 if TYPE_CHECKING:
@@ -55,26 +45,19 @@ if TYPE_CHECKING:
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
     from refladder.records import (
-        Completion,
         Context,
         Dimension,
         Judgment,
         Ladder,
         Output,
-        Progress,
         Prompt,
         Run,
         Sampling,
     )
-    from refladder.scoring.asker import Asker
-    from refladder.scoring.modes.mode import Block, Group
+    from refladder.scoring.modes.mode import Group, Readings
     from refladder.scoring.question import Question
     from refladder.scoring.rules import Rule
-    from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scale, Scoring
-
-    # An answer, and the probabilities of the ratings for each question, or the reason why there are none.
-    _Answered = tuple[Completion, list[list[float] | str]]
 
 ENDS = LOW, HIGH = 1.0, 5.0
 # Tokens of a criterion's name and five percentages; tokenizers that split digits and line ends need most.
@@ -82,35 +65,22 @@ _TOKENS_OF_A_RATING = 40
 _RATINGS = np.arange(LOW, HIGH + 1)
 
 
-class Scope(NamedTuple):
-    """A ladder set, and the dimensions that texts are scored on."""
-
-    ladders: LadderSet
-    dimensions: Sequence[Dimension]
-
-
 class Rating(Mode):
     """A rating of a text alone, read from the probabilities of the five digits."""
 
+    name = "rating"
+    outcomes = RATINGS
+    compares_rungs = False
     has_anchor_spread = False
     needs_ladders = False
     rates_rungs = True
-    roles = ("rating",)
+    roles: tuple[str, ...] = ("rating",)
     _grade_legend = "share of the rungs that the judge rates lower, ties half"
-
-    def __init__(self, name: str) -> None:
-        self.name = name
 
     def check_settings(self, asked: Scoring) -> None:
         """Refuse what is about comparisons."""
-        mode = f"{option('answers')} {self.name}"
         self.check_rule(asked.rule)
-        if asked.yes_no:
-            raise UsageError(f"{mode} asks no yes/no questions; leave out {option('yes-no')}")
-        if asked.both_orders:
-            raise UsageError(
-                f"{mode} shows one text to rate, so pairs have no orders; leave out {option('both-orders')}"
-            )
+        super().check_settings(asked)
 
     def check_rule(self, rule: str, where: str = "") -> None:
         """Refuse a rule: a rating has none."""
@@ -120,62 +90,36 @@ class Rating(Mode):
                 f"for comparisons with rungs; leave it out"
             )
 
-    def check_rungs(self, rungs: int) -> None:
-        """Accept any number of rungs."""
-
-    def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
-        """Return the role of a rating."""
-        del ladders, yes_no
-        return self.roles[0]
-
-    def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
-        """Return a run that reads the probabilities of the digits."""
-        del sampling
-        if not judge.reads_probabilities:
+    def sampling(self, judge: Backend, drawn: Sampling | None) -> Sampling | None:
+        """Return the sampling of written answers; refuse a judge that gives no probabilities where they are read."""
+        if not (self.writes or judge.reads_probabilities):
             raise UsageError(
                 f"{judge.fingerprint} gives no label probabilities, which {option('answers')} {self.name} reads; use "
                 f"{option('answers')} {self.name}:stated, for which the judge writes them"
             )
-        return run_of(judge, template, answers=self.name)
+        return super().sampling(judge, drawn)
 
     # Questions.
 
-    def groups(
-        self,
-        output: Output,
-        context: Context,
-        dimensions: Sequence[Dimension],
-        ladders: LadderSet,
-        *,
-        orders: int,
-    ) -> list[Group]:
+    def groups(self, output: Output, context: Context, scope: Scope) -> list[Group]:
         """Ask for a rating on each dimension."""
-        del orders
-        scope = Scope(ladders, dimensions)
         groups: list[Group] = []
-        for dimension in dimensions:
+        for dimension in scope.dimensions:
             groups.append([self.question(output.id, output.text, context, dimension, scope)])
         return groups
 
     def question(
-        self,
-        subject: str,
-        text: str,
-        context: Context,
-        dimension: Dimension,
-        scope: Scope,
+        self, subject: str, text: str, context: Context, dimension: Dimension, scope: Scope
     ) -> Question:
         """Ask for the rating of a text on one of the dimensions that are scored."""
-        del scope
-        return question_about(
-            context, dimension, subject=subject, against="", texts={"target": text}
-        )
+        texts = {"target": text}
+        return question_about(context, dimension, subject=subject, against="", texts=texts)
 
-    def rung_groups(self, ladders: LadderSet, dimensions: Sequence[Dimension]) -> list[Group]:
+    def rung_groups(self, scope: Scope) -> list[Group]:
         """Ask for a rating of each rung of the anchors that score, or of the ladders that the judge check draws."""
-        scope = Scope(ladders, dimensions)
+        ladders = scope.ladders
         groups: list[Group] = []
-        for dimension in dimensions:
+        for dimension in scope.dimensions:
             drawn = []
             if not ladders.anchors:
                 drawn = drawn_ladders(first_revision(ladders), dimension)
@@ -188,50 +132,25 @@ class Rating(Mode):
     def _rungs(
         self, scope: Scope, context: Context, ladder: Ladder, dimension: Dimension
     ) -> list[Group]:
-        return [
-            [self._rung(scope, context, ladder, rung.level, dimension)] for rung in ladder.rungs
-        ]
-
-    def _rung(
-        self, scope: Scope, context: Context, ladder: Ladder, level: int, dimension: Dimension
-    ) -> Question:
-        """Ask for the rating of a rung."""
-        subject = rung_id(level, context.id if scope.ladders.anchors else "")
-        text = ladder.rungs[level - 1].text
-        return self.question(subject, text, context, dimension, scope)
-
-    def ask(
-        self, asker: Asker, groups: Sequence[Group], progress: Progress | None = None
-    ) -> list[Judgment]:
-        """Read the probabilities of the digits for every question."""
-        return asker.ask(list(itertools.chain(*groups)), progress)
-
-    def characters(self, asker: Asker, groups: Sequence[Group]) -> int:
-        """Count the characters of the prompts of these groups."""
-        return sum(len(self._prompt(asker.template, group).text) for group in groups)
-
-    def _prompt(self, template: Template, group: Group) -> Prompt:
-        return fill(template, group[0].slots)
-
-    def prompts(self, template: Template, groups: int, questions: int) -> int:
-        """Return a prompt for each group."""
-        del template, questions
+        """Ask for the rating of each rung of a ladder."""
+        groups: list[Group] = []
+        for rung in ladder.rungs:
+            subject = rung_id(rung.level, context.id if scope.ladders.anchors else "")
+            groups.append([self.question(subject, rung.text, context, dimension, scope)])
         return groups
 
-    def prompts_of_a_row(self, template: Template, run: Run) -> int:
-        """Return a prompt for each dimension."""
-        del template
-        return len(run.dimensions)
+    def beginning(self, group: Group) -> tuple[str, ...]:
+        """Return context and text, which come before the criterion; graded examples belong to a criterion."""
+        question = group[0]
+        if examples := question.texts.get("examples", ""):
+            return question.dimension.name, examples, question.context.id
+        return question.context.id, question.texts["target"], question.dimension.name
 
     # Scores.
 
     def judgments_of_a_text(self, run: Run) -> Sequence[tuple[str, str | None]]:
         """Return the rating."""
-        del run
         return [("", None)]
-
-    def count(self, run: Run, judgments: Sequence[Judgment], report: ScoreReport) -> None:
-        """Add nothing."""
 
     def rung_scales(self, run: Run, readings: Sequence[RungRating]) -> dict[str, RungScale]:
         """Return the scale of each dimension, which the readings of its rungs make."""
@@ -241,29 +160,18 @@ class Rating(Mode):
             scales[name] = RungScale(of_dimension, ENDS)
         return scales
 
-    def numbers(
-        self,
-        run: Run,
-        rule: Rule,
-        rows: int,
-        judgments: Sequence[Judgment],
-        blocks: Sequence[Block],
-        *,
-        scales: Mapping[str, RungScale],
-    ) -> list[dict[str, FloatArray]]:
+    def numbers(self, readings: Readings) -> list[dict[str, FloatArray]]:
         """Compute the expected rating, its place among the rungs, and the standard deviation of the place."""
-        del rule
-        probabilities = np.full((rows, len(run.dimensions), len(RATINGS)), np.nan)
-        if judgments:
-            items, numbers = np.array(blocks).T
-            none = (np.nan,) * len(RATINGS)
-            logprobs = [judgment.logprobs_of(RATINGS) or none for judgment in judgments]
-            probabilities[items, numbers] = probabilities_from(np.array(logprobs))
+        run = readings.run
+        none = (np.nan,) * len(RATINGS)
+        logprobs = [judgment.logprobs_of(RATINGS) or none for judgment in readings.judgments]
+        read_ones = np.array(logprobs).reshape(-1, len(RATINGS))
+        probabilities = readings.placed(probabilities_from(read_ones))
         of_dimensions = []
         for number, dimension in enumerate(run.dimensions):
             read = probabilities[:, number]
             value = (read * _RATINGS).sum(axis=1)
-            scale = self._scale(run, dimension, scales)
+            scale = self._scale(run, dimension, readings.scales)
             human = (dimension.low, dimension.high)
             places = scale.grades(_RATINGS, human)
             mean = (read * places).sum(axis=1)
@@ -275,26 +183,19 @@ class Rating(Mode):
 
     def _scale(self, run: Run, dimension: Dimension, scales: Mapping[str, RungScale]) -> RungScale:
         """Return what places ratings on a dimension."""
-        del run
         return scales.get(dimension.name) or RungScale((), ENDS)
 
     def bounds(self, rule: Rule, rungs: int, scale: tuple[float, float]) -> tuple[float, float]:
         """Return the ends of the rating scale."""
-        del rule, rungs, scale
-        return LOW, HIGH
+        return ENDS
 
     def signature(self, run: Run, scale: Scale) -> str:
         """Return the mode, how a rating gets its place, and the least label mass."""
-        place = f"{self._place(run)}|" if run.rungs else ""
-        return f"answers:{run.mode}|{place}least-mass:{scale.least_mass:g}"
-
-    def _place(self, run: Run) -> str:
-        del run
-        return "place:beaten"
+        place = "place:beaten|" if run.rungs else ""
+        return f"answers:{run.answers}|{place}least-mass:{scale.least_mass:g}"
 
     def legend(self, run: Run, scale: Scale) -> str:
         """Return what score, grade and spread are."""
-        del scale
         score = f"score: expected rating, from {LOW:g} to {HIGH:g}"
         if not run.rungs:
             return score
@@ -302,206 +203,140 @@ class Rating(Mode):
 
     # Rungs.
 
-    def check_questions(
-        self,
-        ladders: LadderSet,
-        context: Context,
-        dimension: Dimension,
-        ladder: Ladder,
-        dimensions: Sequence[Dimension],
+    def check_groups(
+        self, scope: Scope, context: Context, dimension: Dimension, ladder: Ladder
     ) -> list[Group]:
         """Ask for a rating of the best rung, and of the worst."""
-        rungs = self._rungs(Scope(ladders, dimensions), context, ladder, dimension)
+        rungs = self._rungs(scope, context, ladder, dimension)
         return [rungs[-1], rungs[0]]
 
     def check_answers(self, judgments: Sequence[Judgment], rungs: int) -> FloatArray:
         """Return which rung of each ladder is rated higher."""
-        del rungs
         ratings = np.array([_expected(judgment) for judgment in judgments]).reshape(-1, 2)
         rises = ratings[:, :1] - ratings[:, 1:]
         rises[np.abs(rises) <= SAME] = 0
         return np.where(np.isnan(rises), np.nan, (np.sign(rises) + 1) / 2)
 
-    def compare_rungs(
-        self,
-        ladders: LadderSet,
-        asker: Asker,
-        questions: Sequence[Question],
-        progress: Progress | None = None,
-    ) -> list[Judgment]:
-        """Rate every rung once; of two rungs, the one with the higher rating wins."""
+    def pair_groups(self, ladders: LadderSet, pairs: Sequence[Question]) -> list[Group]:
+        """Rate every rung once."""
         scope = Scope(ladders, ladders.dimensions)
         dimensions = by_name(ladders.dimensions)
         groups = []
         for (context_id, name), ladder in ladders.ladders.items():
             groups += self._rungs(scope, ladders.contexts[context_id], ladder, dimensions[name])
-        rated = {}
-        for judgment in self.ask(asker, groups, progress):
-            rated[judgment.context_id, judgment.dimension, judgment.subject] = judgment
+        return groups
+
+    def pairs(
+        self, ladders: LadderSet, pairs: Sequence[Question], judgments: Sequence[Judgment]
+    ) -> list[Judgment]:
+        """Let the rung of a pair win that has the higher rating."""
+        rated = {(each.context_id, each.dimension, each.subject): each for each in judgments}
 
         def rating_of(question: Question, rung: str) -> Judgment:
-            anchor = rung.partition("@")[2]
             ids = question.comparison
-            return rated[anchor or ids.context_id, ids.dimension, rung]
+            return rated[rung.partition("@")[2] or ids.context_id, ids.dimension, rung]
 
-        recipe = asker.log.run.recipe.digest
-        judgments = []
-        for question in questions:
-            subject = rating_of(question, question.comparison.subject)
-            against = rating_of(question, question.comparison.against)
+        compared = []
+        for pair in pairs:
+            subject = rating_of(pair, pair.comparison.subject)
+            against = rating_of(pair, pair.comparison.against)
             reading = _better(subject, against)
-            judgments.append(judgment_of(question, recipe, OUTCOMES, reading))
-        return judgments
+            compared.append(judgment_of(pair, subject.recipe, OUTCOMES, reading))
+        return compared
 
 
 class StatedRating(Rating):
     """A rating of a text alone: the judge writes a percentage for each of the five ratings."""
 
+    name = "rating:stated"
     writes = True
     roles = ("rating-stated",)
 
-    def first_prompt(self, template: Template, group: Group) -> Prompt:
-        """Return the prompt about a text."""
-        return self._prompt(template, group)
+    def read(
+        self, group: Group, order: tuple[int, ...], text: str, *, ended: bool
+    ) -> list[list[float] | str] | str:
+        """Return the probabilities of the ratings, or the reason why there are none."""
+        found = stated_ratings(text, ended=ended)
+        return found if isinstance(found, str) else [found]
 
-    def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
-        """Return a run in which the judge writes its most probable answer."""
-        del sampling
-        sampling = answering_of(judge, self.name) if judge.recorded is None else None
-        return run_of(judge, template, answers=self.name, sampling=sampling)
-
-    def ask(
-        self, asker: Asker, groups: Sequence[Group], progress: Progress | None = None
-    ) -> list[Judgment]:
-        """Let the judge write about each group."""
-        if asker.backend.recorded is not None:
-            return super().ask(asker, groups, progress)
-        return ask_whole(asker, groups, lambda asked: self._judge(asker, asked))
-
-    def _judge(self, asker: Asker, groups: Sequence[Group]) -> list[list[Judgment]]:
-        run = asker.log.run
-        if run.recipe.sampling is None or not groups:
-            return [[] for _ in groups]
-        # Prompts that begin alike are next to each other.
-        asked = sorted(groups, key=_beginning)
-        prompts = [asker.marked(self._prompt(asker.template, group), group[0]) for group in asked]
-
-        def read(position: int, answer: Completion) -> list[list[float] | str]:
-            return self._read(asked[position], answer)
-
-        def judgments(answers: Mapping[int, _Answered]) -> list[list[Judgment]]:
-            """Return the judgments of each group that was answered."""
-            judged = {}
-            for position, (answer, ratings) in answers.items():
-                group = asked[position]
-                judged[id(group)] = _judged(run.recipe.digest, group, answer, ratings)
-            return [judged[id(group)] for group in groups if id(group) in judged]
-
-        sampling = run.recipe.sampling
-        # A number of tokens that the user gave is kept.
-        if sampling.max_tokens == STATED_TOKENS:
-            criteria = max(1 + group[0].texts.get("criteria", "").count("\n") for group in groups)
-            room = max(STATED_TOKENS, _TOKENS_OF_A_RATING * criteria)
-            sampling = replace(sampling, max_tokens=room)
-        return written_judgments(
-            asker, prompts, sampling, read=read, judgments=judgments, unparsed=_is_unparsed
-        )
-
-    def _read(self, group: Group, answer: Completion) -> list[list[float] | str]:
-        """Return the probabilities of the ratings for each question, or the reason why there are none."""
-        del group
-        return [parsed_answer(answer, lambda text, ended: stated_ratings(text, ended=ended))]
+    def shares(self, said: Sequence[Sequence[float]]) -> Sequence[float]:
+        """Return those of the one answer."""
+        return said[0]
 
 
 class Together(StatedRating):
     """A rating on all dimensions in one answer."""
 
+    name = "rating:together"
     roles = ("rating-together",)
 
-    def groups(
-        self,
-        output: Output,
-        context: Context,
-        dimensions: Sequence[Dimension],
-        ladders: LadderSet,
-        *,
-        orders: int,
-    ) -> list[Group]:
+    def groups(self, output: Output, context: Context, scope: Scope) -> list[Group]:
         """Ask for the ratings on all dimensions together."""
-        apart = super().groups(output, context, dimensions, ladders, orders=orders)
+        apart = super().groups(output, context, scope)
         return [list(itertools.chain(*apart))] if apart else []
 
     def question(
-        self,
-        subject: str,
-        text: str,
-        context: Context,
-        dimension: Dimension,
-        scope: Scope,
+        self, subject: str, text: str, context: Context, dimension: Dimension, scope: Scope
     ) -> Question:
         """Ask for the rating of a text; the prompt names all criteria."""
         criteria = "\n".join(f"{each.name}: {each.description}" for each in scope.dimensions)
         texts = {"criteria": criteria, "target": text}
         return question_about(context, dimension, subject=subject, against="", texts=texts)
 
-    def _prompt(self, template: Template, group: Group) -> Prompt:
+    def prompt(self, template: Template, group: Group, order: tuple[int, ...]) -> Prompt:
+        """Return the prompt about a text, without the criterion of the first question."""
         slots = group[0].slots
         del slots["dimension"], slots["description"]
         return fill(template, slots)
 
     def prompts_of_a_row(self, template: Template, run: Run) -> int:
         """Return one prompt."""
-        del template, run
         return 1
 
-    def _read(self, group: Group, answer: Completion) -> list[list[float] | str]:
+    def answer_tokens(self, group: Group) -> int:
+        """Return enough for all criteria."""
+        criteria = 1 + group[0].texts["criteria"].count("\n")
+        return max(STATED_TOKENS, _TOKENS_OF_A_RATING * criteria)
+
+    def read(
+        self, group: Group, order: tuple[int, ...], text: str, *, ended: bool
+    ) -> list[list[float] | str] | str:
+        """Return the probabilities on each dimension, or the reason why there are none."""
         names = [question.dimension.name for question in group]
-
-        def read(text: str, ended: bool) -> Mapping[str, list[float] | str]:
-            return stated_ratings_of(text, names, ended=ended)
-
-        found = parsed_answer(answer, read)
-        if isinstance(found, str):
-            return [found] * len(names)
+        found = stated_ratings_of(text, names, ended=ended)
         return [found[name] for name in names]
 
 
-class _Anchored(Rating):
+class Anchored(Rating):
     """A rating of a text after the rungs of a ladder as graded examples: its own ladder, or the first anchor's."""
 
+    name = "anchored"
+    roles = ("anchored",)
     needs_ladders = True
     rates_rungs = False
     _grade_legend = "the rating as a place on the ladder"
 
-    def _place(self, run: Run) -> str:
-        # The prompt shows the ladder of the first anchor only.
-        return f"example:{run.anchors[0]}" if run.anchors else "example:own"
+    def signature(self, run: Run, scale: Scale) -> str:
+        """Return the mode, the anchor whose ladder the prompt shows, and the least label mass."""
+        example = run.anchors[0] if run.anchors else "own"
+        return f"answers:{run.answers}|example:{example}|least-mass:{scale.least_mass:g}"
 
     def of_rungs(self, ladders: LadderSet) -> Mode:
         """Return the mode without examples where no other anchor has a ladder: a rung is no example of itself."""
-        return self if len(ladders.anchors) > 1 else self._alone()
+        if len(ladders.anchors) > 1:
+            return self
+        return StatedRating() if self.writes else Rating()
 
-    def _alone(self) -> Mode:
-        """Return the mode without examples."""
-        return Rating("rating")
-
-    def rung_groups(self, ladders: LadderSet, dimensions: Sequence[Dimension]) -> list[Group]:
+    def rung_groups(self, scope: Scope) -> list[Group]:
         """Ask about no rung: the examples name the levels."""
-        del ladders, dimensions
         return []
 
     def rung_scales(self, run: Run, readings: Sequence[RungRating]) -> dict[str, RungScale]:
         """Return none: a rating is a level."""
-        del run, readings
         return {}
 
     def question(
-        self,
-        subject: str,
-        text: str,
-        context: Context,
-        dimension: Dimension,
-        scope: Scope,
+        self, subject: str, text: str, context: Context, dimension: Dimension, scope: Scope
     ) -> Question:
         """Ask for the rating of a text after graded examples; the examples for a rung are the rungs of the next anchor."""
         ladders = scope.ladders
@@ -526,7 +361,6 @@ class _Anchored(Rating):
 
     def _scale(self, run: Run, dimension: Dimension, scales: Mapping[str, RungScale]) -> RungScale:
         """Return the scale on which the rungs have the ratings of the examples."""
-        del scales
         readings = []
         for level in range(1, run.rungs + 1):
             rating = _rating_of(level, run.rungs)
@@ -536,60 +370,16 @@ class _Anchored(Rating):
         return RungScale(readings, ENDS)
 
 
-class Anchored(_Anchored):
-    """A rating after graded examples, read from the probabilities of the five digits."""
-
-    roles = ("anchored",)
-
-
-class StatedAnchored(_Anchored, StatedRating):
+class StatedAnchored(Anchored, StatedRating):
     """A rating after graded examples: the judge writes a percentage for each of the five ratings."""
 
+    name = "anchored:stated"
     roles = ("anchored-stated",)
-
-    def _alone(self) -> Mode:
-        """Return the mode without examples."""
-        return StatedRating("rating:stated")
 
 
 def _rating_of(level: int, rungs: int) -> float:
     """Return the rating of a level: the lowest has 1, the highest 5."""
     return LOW + (HIGH - LOW) * (level - 1) / (rungs - 1) if rungs > 1 else (LOW + HIGH) / 2
-
-
-def _beginning(group: Group) -> tuple[str, str, str]:
-    question = group[0]
-    # Graded examples belong to a criterion; without them the context and the text come before it.
-    if examples := question.texts.get("examples", ""):
-        return question.dimension.name, examples, question.context.id
-    return question.context.id, question.texts["target"], question.dimension.name
-
-
-def _judged(
-    recipe: str, group: Group, answer: Completion, ratings: Sequence[list[float] | str]
-) -> list[Judgment]:
-    """Return the judgment of each question about the text that an answer rates."""
-    if isinstance(answer.text, Unwritten):
-        return [judgment_of(question, recipe, RATINGS, NOT_ASKED) for question in group]
-    judgments = []
-    for question, read in zip(group, ratings, strict=True):
-        judgments.append(judgment_of(question, recipe, RATINGS, _reading(read, answer)))
-    return judgments
-
-
-def _is_unparsed(ratings: Sequence[list[float] | str]) -> bool:
-    return any(isinstance(read, str) for read in ratings)
-
-
-def _reading(probabilities: list[float] | str, answer: Completion) -> LabelReading:
-    note = long_note(answer)
-    if isinstance(probabilities, str):
-        reason = "; ".join(filter(None, (probabilities, note)))
-        return LabelReading(reason=reason, cut=answer.cut)
-    logprobs = tuple(map(log_of, probabilities))
-    return LabelReading(
-        logprobs=logprobs, mass=None, cut=answer.cut, exactness="sampled", note=note
-    )
 
 
 def _expected(judgment: Judgment) -> float:

@@ -10,40 +10,16 @@ import functools
 import itertools
 import math
 import string
-from collections import Counter, defaultdict
 from dataclasses import replace
-from operator import itemgetter
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from refladder.arrays import known_numbers
-from refladder.backends.dry_run import NOT_ASKED
-from refladder.backends.labels import EMPTY, UNPARSED
 from refladder.errors import UsageError, option, plural
 from refladder.prompts import fill
-from refladder.records import (
-    IMPOSSIBLE,
-    LOSS,
-    OUTCOMES,
-    TIE,
-    WIN,
-    LabelReading,
-    Prompt,
-    Unwritten,
-    by_name,
-    digest_of,
-    log_of,
-)
-from refladder.scoring.asker import answering_of, judgment_of, run_of
-from refladder.scoring.modes.comparisons import Comparisons, preferences
+from refladder.records import LOSS, TIE, WIN, by_name, digest_of
+from refladder.scoring.modes.comparisons import Compared, preferences
 from refladder.scoring.modes.stated_answer import HIGHEST, stated_numbers
-from refladder.scoring.modes.written import (
-    ask_whole,
-    long_note,
-    parsed_answer,
-    written_judgments,
-)
 from refladder.scoring.question import anchors_compared, comparison_of, rung_side
 from refladder.scoring.rules import LINEAR, bounds_of, rung_steps
 
@@ -51,28 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from refladder.arrays import BoolArray, FloatArray
-    from refladder.backends import Backend
     from refladder.files.ladder_sets import LadderSet
     from refladder.prompts import Template
-    from refladder.records import (
-        Completion,
-        Context,
-        Dimension,
-        Judgment,
-        Ladder,
-        Progress,
-        Run,
-        Sampling,
-    )
-    from refladder.scoring.asker import Asker
-    from refladder.scoring.modes.mode import Block, Group, Mode
+    from refladder.records import Comparison, Context, Dimension, Judgment, Ladder, Prompt, Run
+    from refladder.scoring.modes.mode import Block, Group, Mode, Readings, Scope
     from refladder.scoring.question import Question
-    from refladder.scoring.rules import Rule
-    from refladder.scoring.score_report import ScoreReport
     from refladder.settings import Scoring
-
-    # The order in which references were shown, the answer, and the numbers in it, or the reason why there are none.
-    _Answered = tuple[tuple[int, ...], Completion, list[float] | str]
 
 # Largest number of orders in which the rungs of a ladder are shown.
 ORDERS = 8
@@ -95,46 +55,22 @@ def orders_of(rungs: int) -> tuple[tuple[int, ...], ...]:
     return tuple(orders)
 
 
-def orders_for(ladder: Sequence[Question], number: int) -> list[tuple[int, ...]]:
-    """Choose the orders in which a text and a ladder are asked; a digest of both chooses the first."""
-    orders = orders_of(len(ladder))
-    first = int(digest_of(*(question.key for question in ladder)), 16)
-    return [orders[(first + step) % len(orders)] for step in range(min(number, len(orders)))]
-
-
-def stated_prompt(template: Template, ladder: Sequence[Question], order: Sequence[int]) -> Prompt:
-    """Write the prompt about a text and the rungs of a ladder in this order; text and contexts are shown once."""
-    listed = []
-    for letter, rung in zip(LETTERS, order, strict=False):
-        listed.append(f"{letter}:\n{ladder[rung].texts['reference']}")
-    slots = {**ladder[0].slots, "references": "\n\n".join(listed)}
-    del slots["reference"]
-    return fill(template, slots)
-
-
-class Stated(Comparisons):
+class Stated(Compared):
     """A judge that states a probability for every rung, in one prompt for each of `orders` of a ladder's rungs."""
 
     writes = True
-    roles = ("stated", "stated-shared")
+    roles: tuple[str, ...] = ("stated", "stated-shared")
+    no_orders = "shows all rungs in one prompt", ", or use stated:2"
 
-    def __init__(self, name: str, orders: int) -> None:
-        super().__init__()
-        self.name = name
+    def __init__(self, orders: int = 1) -> None:
+        self.name = f"stated:{orders}"
         self.orders = orders
         self.has_intervals = orders >= LEAST_FOR_INTERVAL
 
     def check_settings(self, asked: Scoring) -> None:
         """Refuse what does not go with stated probabilities."""
-        mode = f"{option('answers')} {self.name}"
         self.check_rule(asked.rule)
-        if asked.yes_no:
-            raise UsageError(f"{mode} asks no yes/no questions; leave out {option('yes-no')}")
-        if asked.both_orders:
-            raise UsageError(
-                f"{mode} shows all rungs in one prompt, so pairs have no orders; leave out {option('both-orders')}, or "
-                "use stated:2"
-            )
+        super().check_settings(asked)
 
     def check_rule(self, rule: str, where: str = "") -> None:
         """Refuse a rule that is not linear in the probabilities."""
@@ -148,7 +84,7 @@ class Stated(Comparisons):
         """Check that ladders have enough rungs for the orders, and no more rungs than letters."""
         if rungs > len(LETTERS):
             raise UsageError(
-                f"{option('answers')} stated names rungs by {len(LETTERS)} letters, and the ladders have {rungs} "
+                f"{option('answers')} {self.name} names rungs by {len(LETTERS)} letters, and the ladders have {rungs} "
                 f"rungs; give {option('answers')} a number"
             )
         if self.orders > (most := min(ORDERS, math.factorial(rungs))):
@@ -157,99 +93,51 @@ class Stated(Comparisons):
                 f"{plural(rungs, 'rung')} are shown in {most}; use stated:{most}"
             )
 
+    def orders_of(self, group: Group) -> Sequence[tuple[int, ...]]:
+        """Choose the orders in which a text and a ladder are asked; a digest of both chooses the first."""
+        orders = orders_of(len(group))
+        first = int(digest_of(*(question.key for question in group)), 16)
+        number = min(self.orders, len(orders))
+        return [orders[(first + step) % len(orders)] for step in range(number)]
+
+    def prompt(self, template: Template, group: Group, order: tuple[int, ...]) -> Prompt:
+        """Write the prompt about a text and the rungs of a ladder; text and contexts are shown once."""
+        listed = []
+        for letter, rung in zip(LETTERS, order, strict=False):
+            listed.append(f"{letter}:\n{group[rung].texts['reference']}")
+        slots = {**group[0].slots, "references": "\n\n".join(listed)}
+        del slots["reference"]
+        return fill(template, slots)
+
+    def beginning(self, group: Group) -> tuple[str, ...]:
+        """Return the context of the rungs and that of the text."""
+        return group[0].texts.get("reference_context", ""), group[0].context.id
+
+    def read(
+        self, group: Group, order: tuple[int, ...], text: str, *, ended: bool
+    ) -> list[float] | str:
+        """Return the number of each rung, or the reason why there is none."""
+        numbers = stated_numbers(text, LETTERS[: len(group)], ended=ended)
+        if isinstance(numbers, str):
+            return numbers
+        return [numbers[order.index(rung)] for rung in range(len(group))]
+
+    def shares(self, said: Sequence[float]) -> Sequence[float]:
+        """Return the mean of the numbers as the probability of a win."""
+        win = float(np.mean(said)) / HIGHEST
+        return win, 1 - win, 0.0
+
+    def prompts_of_a_row(self, template: Template, run: Run) -> int:
+        """Return the number of prompts for all ladders of a text."""
+        return len(run.dimensions) * max(len(run.anchors), 1) * self.orders
+
     def of_check(self, ladders: LadderSet) -> Mode:
         """Return the mode that asks in one order."""
-        del ladders
-        return Stated("stated", 1)
+        return self if self.orders == 1 else Stated()
 
-    def role(self, ladders: LadderSet, *, yes_no: bool = False) -> str:
-        """Return the role of a prompt that shows all rungs."""
-        del yes_no
-        return "stated-shared" if ladders.anchors else "stated"
-
-    def run(self, judge: Backend, template: Template, sampling: Sampling | None = None) -> Run:
-        """Return a run in which the judge writes its most probable answer."""
-        del sampling
-        run = run_of(judge, template, sampling=answering_of(judge, self.name))
-        return replace(run, stated=self.orders)
-
-    def first_prompt(self, template: Template, group: Group) -> Prompt:
-        """Return the prompt in the first of the orders."""
-        return stated_prompt(template, group, orders_for(group, 1)[0])
-
-    def characters(self, asker: Asker, groups: Sequence[Group]) -> int:
-        """Count the characters of the prompts about texts and ladders."""
-        characters = 0
-        for ladder in groups:
-            for order in orders_for(ladder, self.orders):
-                characters += len(stated_prompt(asker.template, ladder, order).text)
-        return characters
-
-    def prompts(self, template: Template, groups: int, questions: int) -> int:
-        """Return a prompt for each ladder and order."""
-        del template, questions
-        return groups * self.orders
-
-    def ask(
-        self, asker: Asker, groups: Sequence[Group], progress: Progress | None = None
-    ) -> list[Judgment]:
-        """Ask about texts and whole ladders.
-
-        A ladder of which the file of judgments holds a part only is asked about again.
-        """
-        del progress
-        return ask_whole(asker, groups, lambda asked: self._judge(asker, asked))
-
-    def _judge(self, asker: Asker, ladders: Sequence[Group]) -> list[list[Judgment]]:
-        """Ask about texts and whole ladders: a judgment for each question. If the judge fails, its answers are kept."""
-        sampling = asker.log.run.recipe.sampling
-        if sampling is None or not ladders:
-            return [[] for _ in ladders]
-        asked: list[tuple[int, tuple[int, ...]]] = []
-        for number, ladder in enumerate(ladders):
-            asked += [(number, order) for order in orders_for(ladder, self.orders)]
-        # Prompts that begin alike are next to each other: those of a context, or of an anchor, in one order.
-        asked.sort(key=lambda pair: (*_beginning(ladders[pair[0]][0]), pair[1]))
-        prompts = [stated_prompt(asker.template, ladders[number], order) for number, order in asked]
-        recipe = asker.log.run.recipe.digest
-
-        def read(position: int, answer: Completion) -> list[float] | str:
-            return _numbers_of(answer, len(ladders[asked[position][0]]))
-
-        def judgments(
-            answers: Mapping[int, tuple[Completion, list[float] | str]],
-        ) -> list[list[Judgment]]:
-            """Return the judgments of each ladder that was answered in all orders."""
-            answered: defaultdict[int, list[_Answered]] = defaultdict(list)
-            expected = Counter(number for number, _ in asked)
-            for position, (answer, numbers) in answers.items():
-                number, order = asked[position]
-                answered[number].append((order, answer, numbers))
-            judged = []
-            for number, ladder in enumerate(ladders):
-                in_order = sorted(answered[number], key=itemgetter(0))
-                if len(in_order) == expected[number]:
-                    judged.append(_judged(recipe, ladder, in_order))
-            return judged
-
-        return written_judgments(
-            asker,
-            prompts,
-            sampling,
-            read=read,
-            judgments=judgments,
-            unparsed=lambda numbers: isinstance(numbers, str),
-        )
-
-    def intervals(
-        self,
-        run: Run,
-        rule: Rule,
-        judgments: Sequence[Judgment],
-        blocks: Sequence[Block],
-        report: ScoreReport,
-    ) -> Mapping[Block, tuple[float, float]]:
+    def intervals(self, readings: Readings) -> Mapping[Block, tuple[float, float]]:
         """Return the interval of each score over orders, by row and number of the dimension."""
+        run, judgments = readings.run, readings.judgments
         if self.orders < 2 or not judgments:
             return {}
         each = run.compared
@@ -257,34 +145,28 @@ class Stated(Comparisons):
         found = {}
         for number, dimension in enumerate(run.dimensions):
             human = dimension.low, dimension.high
-            low, high = bounds_of(rule, run.rungs, human)
-            steps = np.tile(rung_steps(rule, run.rungs, human), anchors) / anchors
+            low, high = bounds_of(readings.rule, run.rungs, human)
+            steps = np.tile(rung_steps(readings.rule, run.rungs, human), anchors) / anchors
             of_number: list[Block] = []
             of_dimension: list[Judgment] = []
-            for place, block in enumerate(blocks):
+            for place, block in enumerate(readings.blocks):
                 if block[1] == number:
                     of_number.append(block)
                     of_dimension += judgments[place * each : (place + 1) * each]
             scores, fine = order_scores(of_dimension, each, self.orders, low, steps)
             several = scores[(~np.isnan(scores)).sum(axis=1) > 1]
-            report.count_orders(dimension.name, np.nanvar(several, axis=1, ddof=1))
+            readings.report.count_orders(dimension.name, np.nanvar(several, axis=1, ddof=1))
             bounds = intervals_of(scores, fine, low, high).tolist()
             for block, (least, most) in zip(of_number, bounds, strict=True):
                 if not math.isnan(least):
                     found[block] = (least, most)
         return found
 
-    def check_questions(
-        self,
-        ladders: LadderSet,
-        context: Context,
-        dimension: Dimension,
-        ladder: Ladder,
-        dimensions: Sequence[Dimension],
+    def check_groups(
+        self, scope: Scope, context: Context, dimension: Dimension, ladder: Ladder
     ) -> list[Group]:
         """Compare the best rung, and then the worst, with all other rungs of its ladder."""
-        del dimensions
-        shown = context if ladders.anchors else None
+        shown = context if scope.ladders.anchors else None
         sides = [rung_side(rung, shown) for rung in ladder.rungs]
         groups: list[Group] = []
         for target, others in (sides[-1], sides[:-1]), (sides[0], sides[1:]):
@@ -296,82 +178,40 @@ class Stated(Comparisons):
         preferred = np.min(preferences(judgments, rungs - 1), axis=1, keepdims=True)
         return np.where(np.isnan(preferred), np.nan, (preferred > 0).astype(np.float64))
 
-    def compare_rungs(
-        self,
-        ladders: LadderSet,
-        asker: Asker,
-        questions: Sequence[Question],
-        progress: Progress | None = None,
-    ) -> list[Judgment]:
+    def pair_groups(self, ladders: LadderSet, pairs: Sequence[Question]) -> list[Group]:
         """Ask about each rung among the other rungs of its ladder; in a shared set also against the next two ladders."""
         dimensions = by_name(ladders.dimensions)
         sides = {}
         for (context_id, name), ladder in ladders.ladders.items():
             context = ladders.contexts[context_id] if ladders.anchors else None
             sides[context_id, name] = [rung_side(rung, context) for rung in ladder.rungs]
-        pairs = anchors_compared(ladders.anchors)
-        asked = []
+        compared = anchors_compared(ladders.anchors)
+        groups: list[Group] = []
         for (context_id, name), own in sides.items():
             context = ladders.contexts[context_id]
-            others = [other for anchor, other in pairs if anchor == context_id]
+            others = [other for anchor, other in compared if anchor == context_id]
             for other_id, target in itertools.product((context_id, *others), own):
                 group = []
                 for other in sides[other_id, name]:
                     if other != target:
                         group.append(comparison_of(context, dimensions[name], target, other))
-                asked.append(group)
-        judged = self.ask(asker, asked, progress)
+                groups.append(group)
+        return groups
 
-        def of(question: Question) -> tuple[str, str, str, str]:
+    def pairs(
+        self, ladders: LadderSet, pairs: Sequence[Question], judgments: Sequence[Judgment]
+    ) -> list[Judgment]:
+        """Return the judgment about the one rung of each pair, or else that about the other."""
+
+        def of(ids: Comparison) -> tuple[str, str, str, str]:
             # In a shared set, the ids of the rungs name their anchors.
-            ids = question.comparison
             context_id = "" if ladders.anchors else ids.context_id
             return context_id, ids.dimension, ids.subject, ids.against
 
-        found = dict(zip(map(of, itertools.chain(*asked)), judged, strict=True))
+        found = {of(judgment.comparison): judgment for judgment in judgments}
         for (context_id, name, subject, against), judgment in list(found.items()):
             found.setdefault((context_id, name, against, subject), _of_the_other(judgment))
-        return [found[of(question)] for question in questions]
-
-
-def _judged(
-    recipe: str,
-    ladder: Group,
-    answers: Sequence[_Answered],
-) -> list[Judgment]:
-    """Return the judgment of each question from the answers in all orders; `recipe` is the digest of the run's."""
-    if any(isinstance(answer.text, Unwritten) for _, answer, _ in answers):
-        return [judgment_of(question, recipe, OUTCOMES, NOT_ASKED) for question in ladder]
-    stated = np.full((len(ladder), len(answers)), np.nan)
-    problems = []
-    for column, (order, _, numbers) in enumerate(answers):
-        if isinstance(numbers, str):
-            problems.append(numbers)
-        else:
-            stated[list(order), column] = numbers
-    note = next(filter(None, (long_note(answer) for _, answer, _ in answers)), None)
-    if problems:
-        errors = [answer for _, answer, _ in answers if answer.finish == "error"]
-        only_missing = len(errors) == len(problems) and EMPTY not in {each.note for each in errors}
-        word = "missing" if only_missing else UNPARSED
-        problem = f"{len(problems)} of {plural(len(answers), 'answer')} {word}: {problems[0]}"
-        note = "; ".join(filter(None, (problem, note)))
-    cut = any(answer.cut for _, answer, _ in answers)
-    judgments = []
-    for question, of_rung in zip(ladder, stated, strict=True):
-        parsed = of_rung[~np.isnan(of_rung)]
-        reading = LabelReading(reason=note, cut=cut)
-        values: tuple[float | None, ...] = ()
-        if len(parsed):
-            win = float(parsed.mean()) / HIGHEST
-            logprobs = (log_of(win), log_of(1 - win), IMPOSSIBLE)
-            reading = LabelReading(
-                logprobs=logprobs, mass=None, cut=cut, exactness="sampled", note=note
-            )
-            values = tuple(known_numbers(of_rung))
-        judgment = judgment_of(question, recipe, OUTCOMES, reading)
-        judgments.append(replace(judgment, stated=values))
-    return judgments
+        return [found[of(question.comparison)] for question in pairs]
 
 
 def _of_the_other(judgment: Judgment) -> Judgment:
@@ -381,16 +221,6 @@ def _of_the_other(judgment: Judgment) -> Judgment:
         subject=judgment.against or "",
         against=judgment.subject,
         logprobs=judgment.logprobs_of((LOSS, WIN, TIE)),
-    )
-
-
-def _beginning(question: Question) -> tuple[str, str]:
-    return question.texts.get("reference_context", ""), question.context.id
-
-
-def _numbers_of(answer: Completion, rungs: int) -> list[float] | str:
-    return parsed_answer(
-        answer, lambda text, ended: stated_numbers(text, LETTERS[:rungs], ended=ended)
     )
 
 

@@ -335,12 +335,12 @@ ORDERS = "different orders, and ladders of"
         ({"answers": "stated:0"}, f"answers 'stated:0': {FORMS}"),
         (
             {"rule": "hard-votes"},
-            f"answers stated supports only the rules {RULES}, found 'hard-votes'; {NEXT}",
+            f"answers stated:1 supports only the rules {RULES}, found 'hard-votes'; {NEXT}",
         ),
-        ({"yes_no": True}, "answers stated asks no yes/no questions; leave out yes_no"),
+        ({"yes_no": True}, "answers stated:1 asks no yes/no questions; leave out yes_no"),
         (
             {"both_orders": True},
-            f"answers stated shows all rungs in one prompt, so pairs have no orders; {NO_ORDERS}",
+            f"answers stated:1 shows all rungs in one prompt, so pairs have no orders; {NO_ORDERS}",
         ),
         (
             {"answers": "stated:9"},
@@ -352,7 +352,7 @@ ORDERS = "different orders, and ladders of"
         ),
         (
             {"ladders": set_of([[float(level) for level in range(27)]])},
-            f"answers stated names rungs by 26 letters, and the ladders have 27 rungs; {NUMBER}",
+            f"answers stated:1 names rungs by 26 letters, and the ladders have 27 rungs; {NUMBER}",
         ),
     ],
 )
@@ -364,12 +364,12 @@ def test_settings_that_do_not_go_with_stated_probabilities(settings, message):
 def test_a_judge_that_writes_nothing_is_refused_before_it_is_asked(fails, write_jsonl):
     table = write_jsonl([{"context_id": "story-04", "output": "Ember sneezed."}])
     refused = (
-        "builtin/1 writes no answers, and --answers stated asks for them; leave it out, or name"
+        "builtin/1 writes no answers, and --answers stated:1 asks for them; leave it out, or name"
     )
     for dry_run in ((), ("--dry-run",)):
         arguments = (table, "--ladders", "demo/story", "--answers", "stated", *dry_run)
         assert refused in fails(2, "score", *arguments)
-    with pytest.raises(UsageError, match=r"^function:\S+ writes no answers, and answers stated"):
+    with pytest.raises(UsageError, match=r"^function:\S+ writes no answers, and answers stated:1"):
         scored(lambda questions: [{} for _ in questions])
 
 
