@@ -234,10 +234,15 @@ def main() -> None:
             requests, prompt, answer, once = cost(mode, dimensions, tokenizer)
             text += f"| `{mode}` | {requests:g} | {prompt:,.0f} | {answer:,.0f} | {once:g} |\n"
         text += "\n"
+    page = ROOT / "bench/results/modes.md"
     if options.orders and options.before:
         text += tokens_of_orders(options.orders, options.before)
+    else:
+        # The tokens by order need data and earlier templates: those of the last run that had them stay.
+        _, heading, of_orders = page.read_text("utf-8").partition(TOKENS_HEAD.partition("\n")[0])
+        text += heading + of_orders
     print(text)
-    (ROOT / "bench/results/modes.md").write_text(text.rstrip() + "\n", "utf-8")
+    page.write_text(text.rstrip() + "\n", "utf-8")
 
 
 if __name__ == "__main__":

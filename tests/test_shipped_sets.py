@@ -335,11 +335,17 @@ def test_the_cards_say_where_the_placed_texts_are(name):
             [percent] = judgment["stated"]
             texts = wins.setdefault((judgment["dimension"], level), {})
             texts.setdefault(judgment["subject"], []).append(percent)
+    limits = (READINGS.parents[1] / "docs/explanation/limits.md").read_text("utf-8")
+    assert f"`general/{name}`" in limits.partition("48 plain and careless texts")[0]
+    _, _, said = " ".join(limits.split()).partition("texts beat the top rung (")
     cells = []
     for dimension in load_ladders(f"general/{name}").dimensions:
         top, bottom = ([sum(each) / len(each) for each in wins[dimension.name, level].values()] for level in (5, 1))  # fmt: skip
         assert len(top) == len(bottom) == 48
-        cells.append(f"{sum(mean > 50 for mean in top)} and {sum(mean < 50 for mean in bottom)} of 48")  # fmt: skip
+        above = sum(mean > 50 for mean in top)
+        cells.append(f"{above} and {sum(mean < 50 for mean in bottom)} of 48")
+        more = f"{dimension.name} {above}" in said.partition(" of 48)")[0].split(", ")
+        assert more is (above / 48 > 0.15)
     assert f"| above level 5 and below level 1 | {' | '.join(cells)} |" in card
 
 
