@@ -19,6 +19,7 @@ class _StandIn(NamedTuple):
 
     value: str
     loaded: Any
+    dist: None = None
 
     def load(self) -> Any:
         return self.loaded
@@ -51,7 +52,7 @@ def describe(kind: str, table: Mapping[str, Entry]) -> dict[str, str]:
     }
 
 
-def _about(point: EntryPoint) -> str:
+def _about(point: EntryPoint | _StandIn) -> str:
     package = "another package"
     summary: str | list[str] | None = None
     if point.dist is not None:

@@ -558,8 +558,9 @@ def check_mode(mode: Mode | str, answer: Callable[[Prompt], str] | None = None) 
 
     Checked, with a ladder for each context and with a shared set: texts get scores within the ends of the scale. A second
     run asks nothing and gives the same rows. `rescore` and `judgments_from` give the same scores from its judgments.
-    `certify` judges every pair of rungs, and asks nothing a second time. A dry run counts the prompts that are asked, and
-    each text takes as many as the mode says. Answers in files give the same scores as those of a judge.
+    `certify` judges every pair of rungs, asks nothing a second time, and makes the same certificate from kept judgments.
+    A dry run counts the prompts that are asked, and each text takes as many as the mode says. Answers in files give the
+    same scores as those of a judge.
 
     Args:
         mode: its name, or an object that is not installed.
@@ -638,8 +639,11 @@ class _CheckedMode:
             self._certify(_Answering(self._answer), folder / "certify.jsonl")
         with self._step("certify, a second time"):
             silent = _Answering(self._answer)
-            self._certify(silent, folder / "certify.jsonl")
+            certificate = self._certify(silent, folder / "certify.jsonl")
             _check_silent(silent)
+        with self._step("certify from kept judgments"):
+            if certify(self._ladders, judgments_from=folder / "certify.jsonl") != certificate:
+                raise UsageError("the certificate is another one")
         with self._step("dry run"):
             self._check_dry_run()
         with self._step("answers in files"):
@@ -665,7 +669,7 @@ class _CheckedMode:
             log.finish()
         return [*Columns(scorer.run, scorer.scale).rows(scores)], scorer.prompts_of_a_row
 
-    def _certify(self, judge: Backend, judgments: Path) -> None:
+    def _certify(self, judge: Backend, judgments: Path) -> dict[str, Any]:
         made = certify(
             self._ladders, judge=judge, answers=self._name, judgments=judgments, store=False
         )
@@ -674,6 +678,7 @@ class _CheckedMode:
             raise UsageError(
                 f"{counts['unparsed']} of {counts['judgments']} judgments of pairs of rungs are unparsed"
             )
+        return made
 
     def _check_dry_run(self) -> None:
         """Compare the prompts of a dry run, and those of one text more, with what is asked."""

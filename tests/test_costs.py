@@ -21,6 +21,7 @@ BLOCK = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 # Calls in prose, with their number. What a study asked is a number of requests, which no dry run counts.
 CALLS = re.compile(r"\b\d+(?:,\d{3})*(?: million)? (?:calls?|questions)\b")
 GENERAL, FOUR = "general/reply", ("helpfulness", "clarity", "politeness", "truthfulness")
+DOCUMENT = "general/document"
 STORY = "demo/story"  # has a ladder for each context
 ROWS = 10  # of the table that is counted; another has twice as many
 
@@ -82,6 +83,7 @@ def test_numbers_of_calls_in_prose(counted, calls, tmp_path):
     watch = (
         f"watch {GENERAL} --dimension helpfulness --answers rating --baseline {tmp_path}/judge.json"
     )
+    worth = ("'educational value'",)
     sentences = [
         (
             "docs/index.md",
@@ -114,6 +116,13 @@ def test_numbers_of_calls_in_prose(counted, calls, tmp_path):
             "docs/how-to/shared-ladders.md",
             (f"a row takes {calls(GENERAL)} questions for each criterion; `--answers stated` takes "
             f"{calls(GENERAL, 'stated')}, and `--answers rating` {calls(GENERAL, 'rating')}"),
+        ),
+        (
+            "docs/how-to/score-a-corpus.md",
+            (
+                f"{calls(DOCUMENT, 'rating:stated', rows=200, criteria=worth)} calls are about the paragraphs. The other "
+                f"{calls(DOCUMENT, 'rating:stated', once=True, criteria=worth)} are about texts of the set"
+            ),
         ),
         (
             "docs/how-to/link-judges.md",

@@ -1,1 +1,1 @@
-"""From labels to a promise and a threshold: `calibrate`, `filter` and `pairs`."""
+"""From labels of people to a promise and a threshold: `calibrate`, `filter` and `pairs`."""

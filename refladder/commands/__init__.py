@@ -1,1 +1,1 @@
-"""One module for each command: its declaration, the call of the same name, and what it prints."""
+"""The group of all commands, and the commands that use several features."""

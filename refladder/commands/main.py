@@ -1,4 +1,4 @@
-"""The command line. Each command is a file of its own and is imported only when it is named."""
+"""The command line. A command is a module in the folder of its feature, imported only when it is named."""
 
 from __future__ import annotations
 

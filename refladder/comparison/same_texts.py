@@ -33,7 +33,7 @@ class TextNumbers:
     def add(
         self, text: tuple[str, str], numbers: Sequence[float | None], where: str
     ) -> tuple[str, bool] | None:
-        """Add a text; return the place of one that is there already, and whether it has the same numbers."""
+        """Add a text; return the place of one that was added before, and whether its numbers are the same."""
         place = self.texts.setdefault(text, len(self.texts))
         known = [math.nan if number is None else number for number in numbers]
         if place < len(self._wheres):

@@ -1,1 +1,1 @@
-"""The jobs end to end, resumable: the one place that composes loaders, ladders, judges, rules and evaluation."""
+"""Scores of a table: `score`, `rescore`, `show` and `Scorer`. Runs are resumable."""

@@ -105,11 +105,9 @@ class _Recorded(Backend):
         return self.run.recipe.sampling
 
     def write(self, prompts: Sequence[Prompt], sampling: Sampling) -> list[Completion]:
-        del sampling
         raise self._lacks(prompts)
 
     def read_labels(self, prompts: Sequence[Prompt], labels: Sequence[str]) -> list[LabelReading]:
-        del labels
         raise self._lacks(prompts)
 
     def _lacks(self, prompts: Sequence[Prompt]) -> DataError:
@@ -159,8 +157,7 @@ def spec_of(given: Given, named: NamedOptions) -> RungsSpec:
     if recorded is not None:
         recorded_files(given, named, None)
         given = {**given, "judge": _Recorded(recorded)}
-        run = given["judge"].run
-        asking = replace(asking, answers=run.answers)
+        asking = replace(asking, answers=given["judge"].run.answers)
     if isinstance(ladders, LadderSet):
         opened = replace(ladders, certificate=None)
     else:

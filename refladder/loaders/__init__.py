@@ -1,4 +1,4 @@
-"""Readers of tables: rows of a user, labels, scored rows, and benchmarks with human ratings.
+"""Readers of tables: rows of a user, scored rows, and benchmarks with human ratings.
 
 A benchmark is a module with `load(source, **options) -> Benchmark`.
 

@@ -1,4 +1,4 @@
-"""Numbers in, numbers out: rankings, agreement with people, intervals, promises. Reads no files and asks no judge.
+"""Numbers in, numbers out: rankings, agreement with people, intervals. Reads no files and asks no judge.
 
 The names of the options are here, where the command line reads them without loading numpy.
 """

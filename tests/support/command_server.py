@@ -42,10 +42,13 @@ IMPORTED = (
     "refladder.prompts",
     "refladder.display.terminal",
     "refladder.students.distil",
-    *(
-        f"refladder.jobs.{name}"
-        for name in ("build", "calibrate", "certify", "evaluate", "export", "filter", "score")
-    ),
+    "refladder.calibration.calibrate",
+    "refladder.calibration.filter",
+    "refladder.evaluation.evaluate",
+    "refladder.evaluation.export",
+    "refladder.jobs.score",
+    "refladder.ladders.build",
+    "refladder.ladders.certify",
 )
 
 
