@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from figures import drawing
 from scipy.stats import rankdata, spearmanr
+from stays import changed_at_best
 
 from refladder.comparison.column_maps import best_of, held_out, mapped
-from refladder.comparison.decisions import best_cutoff, changed_share, deciding_cutoffs
+from refladder.comparison.decisions import changed_share, deciding_cutoffs
 from refladder.comparison.jury_statistics import combined
 from refladder.scoring.rung_scale import rungs_beaten
 
@@ -116,12 +118,11 @@ def beaten(texts: Floats, rungs: Floats, scale: tuple[float, float]) -> Floats |
     return rungs_beaten(texts, rungs.ravel(), levels.tolist(), scale)
 
 
-def on_line(texts: Floats, rungs: Floats) -> Floats | None:
-    """Place ratings on the line through the mean ratings of the levels; None where these rise too little.
+def on_line(texts: Floats, means: Floats) -> Floats | None:
+    """Place ratings on the line through the mean ratings of the levels, `means`; None where these rise too little.
 
     Levels out of order are one, at their means; beyond the ends the nearest step goes on, and is cut.
     """
-    means = np.nanmean(rungs, axis=1)
     if means[-1] - means[0] < LEAST_RISE:
         return None
     pools: list[list[tuple[float, float]]] = []
@@ -132,7 +133,8 @@ def on_line(texts: Floats, rungs: Floats) -> Floats | None:
     at, levels = np.array([np.mean(pool, axis=0) for pool in pools]).T
     slopes = np.diff(levels) / np.diff(at)
     step = np.clip(np.searchsorted(at, texts) - 1, 0, len(slopes) - 1)
-    return np.clip(levels[step] + (texts - at[step]) * slopes[step], 0, LEVELS) / LEVELS
+    places = levels[step] + (texts - at[step]) * slopes[step]
+    return np.clip(places, 0, len(means)) / len(means)
 
 
 def share(first: Floats | None, second: Floats | None) -> float:
@@ -163,9 +165,13 @@ def of_pair(
         }
         values = mapped(best_of(residuals), first[rest], first[shared], second[shared])
         linked.append(changed_share(values, second[rest], cuts) or 0.0)
-    wanted = [second >= cut for cut in cuts]
-    floor = np.mean([np.mean(each != (first >= best_cutoff(first, each))) for each in wanted])
-    return [share(first, second), *linked, share(*lines), share(*places), float(floor)]
+    return [
+        share(first, second),
+        *linked,
+        share(*lines),
+        share(*places),
+        changed_at_best(second, first, cuts),
+    ]
 
 
 def of_juries(texts: Floats, places: Sequence[Floats | None]) -> Floats:
@@ -213,7 +219,7 @@ def measured(group: Group, draws: int) -> Found:
         rungs, texts = drawn(group, random)
         order = random.permutation(texts.shape[1])
         both = list(zip(texts, rungs, strict=True))
-        lines = [on_line(*each) for each in both]
+        lines = [on_line(each, np.nanmean(its, axis=1)) for each, its in both]
         places = [beaten(*each, group.scale) for each in both]
         for one, other in pairs:
             each = [(its[one], its[other]) for its in (texts, lines, places)]
@@ -352,27 +358,21 @@ def lines_of(found: list[Found], draws: int) -> list[str]:
 
 def draw(found: list[Found], path: Path) -> None:
     """Draw for each pair of models the decisions that change, by their rank correlation."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "refladder"
-    from matplotlib import pyplot as plt
-
-    figure, axis = plt.subplots(figsize=(7, 4))
-    for way, colour, label in (
-        ("raw", "C1", "ratings as they are"),
-        ("beaten", "C0", "placed by rungs beaten"),
-        ("floor", "0.6", "best cut-off there is"),
-    ):
-        number = list(WAYS).index(way)
-        points = [(rho, mean(each[:, number])) for of in found for rho, each in of.pairs.values()]
-        axis.scatter(*zip(*points, strict=True), s=18, color=colour, label=label)
-    axis.set_xlabel("rank correlation of two models")
-    axis.set_ylabel("share of decisions that change")
-    axis.set_ylim(bottom=0)
-    axis.legend(frameon=False, loc="lower left")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    with drawing(path, (5, 3.6)) as (_, (axis,)):
+        for way, colour, label in (
+            ("raw", "C1", "ratings as they are"),
+            ("beaten", "C0", "placed by rungs beaten"),
+            ("floor", "0.6", "best cut-off there is"),
+        ):
+            number = list(WAYS).index(way)
+            points = [
+                (rho, mean(each[:, number])) for of in found for rho, each in of.pairs.values()
+            ]
+            axis.scatter(*zip(*points, strict=True), s=18, color=colour, label=label)
+        axis.set_xlabel("rank correlation of two models")
+        axis.set_ylabel("share of decisions that change")
+        axis.set_ylim(bottom=0)
+        axis.legend(frameon=False, loc="lower left")
 
 
 def main() -> None:

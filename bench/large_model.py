@@ -16,6 +16,7 @@ from itertools import permutations, product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import figures
 import numpy as np
 from scipy.stats import spearmanr
 
@@ -347,38 +348,13 @@ def sign_flip(differences: Iterable[int]) -> float:
 
 
 def draw(shown: list[Point], path: Path) -> None:
-    """Draw agreement within contexts with 95 % intervals, a panel a dimension, legible at 390 pixels."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams.update({"svg.hashsalt": "refladder", "svg.fonttype": "none", "font.size": 9})
-    from matplotlib import pyplot as plt
-
-    labels = list(dict.fromkeys(label for label, *_ in shown))
-    methods = list(dict.fromkeys(words for _, words, *_ in shown))
-    figure, axes = plt.subplots(len(labels), 1, sharex=True, figsize=(4.6, 1.35 * len(labels)))
-    for axis, label in zip(axes, labels, strict=True):
-        rows = [row[1:] for row in shown if row[0] == label]
-        for place, (words, value, low, high) in enumerate(rows):
-            colour = "#1f5fa8" if words.startswith(("stated", "direct")) else "#8a8a8a"
-            axis.errorbar(
-                value,
-                place,
-                xerr=[[value - low], [high - value]],
-                fmt="o",
-                markersize=4,
-                color=colour,
-            )
-        axis.set_yticks(range(len(methods)), [words.replace("`", "") for words in methods])
-        axis.invert_yaxis()
-        axis.set_title(label, loc="left", fontsize=9, fontweight="bold")
-        axis.set_xlim(-0.4, 1)
-        axis.axvline(0, color="#bbbbbb", linewidth=1)
-        axis.grid(axis="x", color="#dddddd")
-        axis.spines[["top", "right", "left"]].set_visible(False)
-    axes[-1].set_xlabel("Spearman with people, within contexts")
-    figure.tight_layout()
-    figure.savefig(path, metadata={"Date": None})
+    """Draw agreement within contexts with 95 % intervals, a panel a dimension."""
+    panels: dict[str, dict[str, list[figures.Point]]] = {}
+    for label, words, value, low, high in shown:
+        colour = "#1f5fa8" if words.startswith(("stated", "direct")) else "#8a8a8a"
+        point = figures.Point(value, low, high, colour)
+        panels.setdefault(label, {})[words.replace("`", "")] = [point]
+    figures.intervals(path, panels, "Spearman with people, within contexts", (-0.4, 1))
 
 
 def main() -> None:

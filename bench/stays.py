@@ -1,7 +1,6 @@
 """Compute from recorded readings how far scores move between judges of different temperament; no model is asked.
 
 python bench/stays.py ../shared/data     # a folder with the public releases; writes bench/results/stays.md
-python bench/stays.py ../shared/data --figure docs/explanation/stays.svg
 
 The plan of the study is bench/stays/plan.md, and the readings are bench/readings/stays-*.jsonl.
 """
@@ -61,6 +60,8 @@ PAIRS = (
     ("neutral1", "crowd"),
 )
 RESAMPLES = 10_000
+# A bootstrap sample of one text, drawn several times, has no spread but for rounding.
+LEAST_SPREAD = 1e-9
 # Texts that two judges share for a map between their ratings, and draws of them.
 SHARED, MAPPED_DRAWS = 20, 400
 # Labels and precision of the cut-off that is carried over.
@@ -191,20 +192,42 @@ def carried(cells: dict[tuple[str, str], Cell], way: str, good: NDArray[np.bool_
     return shown
 
 
-def resampled(contexts: Floats, draws: int) -> list[NDArray[np.int64]]:
-    """Return the rows of bootstrap samples of contexts, seed 0."""
-    rows = [np.flatnonzero(contexts == context) for context in np.unique(contexts)]
+def redrawn(groups: Floats, random: np.random.Generator) -> Floats:
+    """Return how often each member counts if its groups are drawn again."""
+    names, places = np.unique(groups, return_inverse=True)
+    counts = np.bincount(random.integers(len(names), size=len(names)), minlength=len(names))
+    return counts[places]
+
+
+def of_contexts(contexts: Floats, draws: int) -> Floats:
+    """Return how often each text counts in bootstrap samples of contexts, seed 0, shape (draws, texts)."""
     random = np.random.default_rng(0)
-    return [
-        np.concatenate([rows[number] for number in random.integers(len(rows), size=len(rows))])
-        for _ in range(draws)
-    ]
+    return np.array([redrawn(contexts, random) for _ in range(draws)])
 
 
-def interval(values: list[float]) -> str:
-    """Write a 95 % percentile interval."""
-    low, high = np.quantile(values, [0.025, 0.975])
-    return f"[{low:.2f}, {high:.2f}]"
+def moved(first: Floats, second: Floats, cuts: Floats, weights: Floats) -> tuple[Floats, Floats]:
+    """Return shift and share of decisions that change in each bootstrap sample; NaN where there is none.
+
+    Numbers have the shape (texts,) or (draws, texts), weights (draws, texts).
+    """
+    total = weights.sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means, variances = [], []
+        for each in (first, second):
+            means.append((weights * each).sum(axis=1) / total)
+            apart = (each - means[-1][:, np.newaxis]) ** 2
+            variances.append((weights * apart).sum(axis=1) / (total - 1))
+        spread = np.sqrt((variances[0] + variances[1]) / 2)
+        turned = ((first[..., np.newaxis] >= cuts) != (second[..., np.newaxis] >= cuts)).mean(-1)
+        known = (total > 1) & (spread > LEAST_SPREAD)
+        found = (means[1] - means[0]) / spread, (weights * turned).sum(axis=1) / total
+    return tuple(np.where(known, each, np.nan) for each in found)
+
+
+def interval(values: Floats, digits: int = 2) -> str:
+    """Write a 95 % percentile interval of the values that are known."""
+    low, high = np.nanquantile(values, [0.025, 0.975])
+    return f"[{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def people_of(
@@ -223,79 +246,16 @@ def people_of(
     return {output.id: output.context_id for output in benchmark.outputs}, ratings
 
 
-def section(
-    sample: str, dimension: str, data: Path, draws: int
-) -> tuple[list[str], dict[str, Any]]:
-    """Return the tables of a sample as lines, and the shifts of the figure."""
-    texts, cells = cells_of(sample)
-    owner, ratings = people_of(sample, dimension, data)
-    people = np.array([round(float(np.mean(ratings[text])), 9) for text in texts])
-    contexts = np.array([owner[text] for text in texts])
-    samples = resampled(contexts, draws)
-    read = ("neutral1", "strict", "lenient")
-    judged = [way for way in WAYS if all((way, judge) in cells for judge in read)]
-    lines = [
-        f"## {sample}, {dimension}",
-        "",
-        f"{len(texts)} texts of {len(np.unique(contexts))} contexts.",
-        "",
-        "| way | judges | shift | 95 % interval | decisions that change | beyond the best cut-off |",
-        "|---|---|--:|---|--:|--:|",
-    ]
-    figure: dict[str, Any] = {}
-    for way in judged:
-        cuts = deciding_cutoffs(cells[way, "neutral1"].scores)
-        for one, other in PAIRS:
-            if (way, one) not in cells or (way, other) not in cells:
-                continue
-            first, second = cells[way, one].scores, cells[way, other].scores
-            moved = [shift(first[rows], second[rows]) for rows in samples]
-            figure[f"{way} {one} {other}"] = (
-                shift(first, second),
-                *np.quantile(moved, [0.025, 0.975]),
-            )
-            lines.append(
-                f"| {WAYS[way]} | {one}, {other} | {shift(first, second):.2f} | {interval(moved)} | "
-                f"{changed(first, second, cuts):.3f} | {changed_at_best(first, second, cuts):.3f} |"
-            )
-    lines += [
-        "",
-        (
-            "Strict against lenient, the ladder beside another way: how much less the score shifts, and how many fewer "
-            "decisions change."
-        ),
-        "",
-        "| other way | shift of it - shift of the ladder | 95 % interval | changed decisions, difference | 95 % interval |",
-        "|---|--:|---|--:|---|",
-    ]
-    pair = [cells["stated", judge].scores for judge in ("strict", "lenient")]
-    cuts = deciding_cutoffs(cells["stated", "neutral1"].scores)
-    for way in judged[1:]:
-        other = [cells[way, judge].scores for judge in ("strict", "lenient")]
-        other_cuts = deciding_cutoffs(cells[way, "neutral1"].scores)
-
-        def differences(
-            rows: Any, other: Any = other, other_cuts: Any = other_cuts
-        ) -> tuple[float, float]:
-            one, two = (each[rows] for each in pair)
-            three, four = (each[rows] for each in other)
-            return (
-                abs(shift(three, four)) - abs(shift(one, two)),
-                changed(three, four, other_cuts) - changed(one, two, cuts),
-            )
-
-        all_of_them = differences(slice(None))
-        drawn = np.array([differences(rows) for rows in samples])
-        lines.append(
-            f"| {WAYS[way]} | {all_of_them[0]:.2f} | {interval(drawn[:, 0].tolist())} | {all_of_them[1]:.3f} | "
-            f"{interval(drawn[:, 1].tolist())} |"
-        )
+def with_people(
+    cells: dict[tuple[str, str], Cell], judged: list[str], people: Floats, contexts: Floats
+) -> list[str]:
+    """Return the table of agreement with people, and of a cut-off carried over, as lines."""
     good = people > np.median(people)
-    lines += [
+    lines = [
         "",
         (
             "Spearman with people (within contexts, pooled), and a cut-off carried over: the lowest with precision of "
-            f"{PRECISION:g} on the labels of {min(LABELS, len(texts))} texts under the first neutral judge; a text is good "
+            f"{PRECISION:g} on the labels of {min(LABELS, len(people))} texts under the first neutral judge; a text is good "
             "above the median of the sample. Precision, and in brackets the share of texts kept."
         ),
         "",
@@ -314,6 +274,59 @@ def section(
         lines.append(
             f"| {WAYS[way]} | carried cut-off | " + " | ".join(carried(cells, way, good)) + " |"
         )
+    return lines
+
+
+def section(sample: str, dimension: str, data: Path, draws: int) -> list[str]:
+    """Return the tables of a sample as lines."""
+    texts, cells = cells_of(sample)
+    owner, ratings = people_of(sample, dimension, data)
+    people = np.array([round(float(np.mean(ratings[text])), 9) for text in texts])
+    contexts = np.array([owner[text] for text in texts])
+    weights = of_contexts(contexts, draws)
+    needed = ("neutral1", "strict", "lenient")
+    judged = [way for way in WAYS if all((way, judge) in cells for judge in needed)]
+    lines = [
+        f"## {sample}, {dimension}",
+        "",
+        f"{len(texts)} texts of {len(np.unique(contexts))} contexts.",
+        "",
+        "| way | judges | shift | 95 % interval | decisions that change | beyond the best cut-off |",
+        "|---|---|--:|---|--:|--:|",
+    ]
+    for way in judged:
+        cuts = deciding_cutoffs(cells[way, "neutral1"].scores)
+        for one, other in PAIRS:
+            if (way, one) not in cells or (way, other) not in cells:
+                continue
+            first, second = cells[way, one].scores, cells[way, other].scores
+            over, _ = moved(first, second, cuts, weights)
+            lines.append(
+                f"| {WAYS[way]} | {one}, {other} | {shift(first, second):.2f} | {interval(over)} | "
+                f"{changed(first, second, cuts):.3f} | {changed_at_best(first, second, cuts):.3f} |"
+            )
+    lines += [
+        "",
+        (
+            "Strict against lenient, the ladder beside another way: how much less the score shifts, and how many fewer "
+            "decisions change."
+        ),
+        "",
+        "| other way | shift of it - shift of the ladder | 95 % interval | changed decisions, difference | 95 % interval |",
+        "|---|--:|---|--:|---|",
+    ]
+    read = {}
+    for way in judged:
+        pair = [cells[way, judge].scores for judge in ("strict", "lenient")]
+        cuts = deciding_cutoffs(cells[way, "neutral1"].scores)
+        shifts, shares = moved(*pair, cuts, weights)
+        read[way] = abs(shift(*pair)), changed(*pair, cuts), abs(shifts), shares
+    for way in judged[1:]:
+        less = [other - one for other, one in zip(read[way], read["stated"], strict=True)]
+        lines.append(
+            f"| {WAYS[way]} | {less[0]:.2f} | {interval(less[2])} | {less[1]:.3f} | {interval(less[3])} |"
+        )
+    lines += with_people(cells, judged, people, contexts)
     if "placed" in judged:
         lines += ["", "Mean ratings of the rungs, levels 1 to 5:", ""]
         for judge in JUDGES:
@@ -321,7 +334,7 @@ def section(
                 continue
             means = ", ".join(f"{mean:.2f}" for mean in cells["placed", judge].rungs)
             lines.append(f"- {judge}: {means}")
-    return [*lines, ""], figure
+    return [*lines, ""]
 
 
 def linked(draws: int) -> list[str]:
@@ -385,11 +398,10 @@ def distractors(draws: int) -> list[str]:
         cut = np.median(before)
         for edit in EDITS:
             after = np.array([scores[f"{text}/{edit}"] for text in texts])
-            samples = resampled(np.array(texts), draws)
-            moved = [shift(before[rows], after[rows]) for rows in samples]
+            over, _ = moved(before, after, np.array([cut]), of_contexts(np.array(texts), draws))
             gained, lost = (before < cut) & (after >= cut), (before >= cut) & (after < cut)
             lines.append(
-                f"| {WAYS[way]} | {edit} | {shift(before, after):.2f} | {interval(moved)} | "
+                f"| {WAYS[way]} | {edit} | {shift(before, after):.2f} | {interval(over)} | "
                 f"{gained.sum()} of {len(texts)} | {lost.sum()} of {len(texts)} |"
             )
     return [*lines, ""]
@@ -481,48 +493,10 @@ def small_judges() -> list[str]:
     return [*lines, ""]
 
 
-def draw(figures: dict[str, dict[str, Any]], path: Path) -> None:
-    """Draw the shift between a strict and a lenient judge by way and sample, with intervals, and the zero line."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    mpl.rcParams["svg.hashsalt"] = "refladder"
-    from matplotlib import pyplot as plt
-
-    # As narrow as a telephone's screen, so that no letter is shrunk there.
-    figure, axes = plt.subplots(len(figures), 1, figsize=(4.2, 5.6), sharex=True)
-    for axis, (sample, shifts) in zip(np.atleast_1d(axes), figures.items(), strict=True):
-        names = ["rating", "anchored", "stated", "placed"]
-        for place, way in enumerate(names):
-            for offset, judges, colour, label in (
-                (0, "strict lenient", "C0", "strict to lenient judge"),
-                (0.25, "neutral1 neutral2", "0.6", "two neutral readings"),
-            ):
-                value, low, high = shifts[f"{way} {judges}"]
-                axis.errorbar(
-                    value,
-                    place + offset,
-                    xerr=[[value - low], [high - value]],
-                    fmt="o",
-                    color=colour,
-                    label=label if place == 0 else None,
-                )
-        axis.axvline(0, color="0.8", linewidth=1)
-        axis.set_yticks(range(len(names)), [WAYS[way] for way in names])
-        axis.set_ylim(len(names) - 0.5, -0.5)
-        axis.set_title(TITLES[sample])
-    np.atleast_1d(axes)[-1].set_xlabel("shift in standard deviations")
-    handles = np.atleast_1d(axes)[0].get_legend_handles_labels()
-    figure.legend(*handles, loc="lower center", ncols=2, frameon=False)
-    figure.tight_layout(rect=(0, 0.05, 1, 1))
-    figure.savefig(path, metadata={"Date": None})
-
-
 def main() -> None:
-    """Write the page of figures, and the figure."""
+    """Write the page of figures."""
     parser = argparse.ArgumentParser(description=__doc__.split(";")[0])
     parser.add_argument("data", type=Path)
-    parser.add_argument("--figure", type=Path)
     parser.add_argument("--resamples", type=int, default=RESAMPLES)
     parser.add_argument("--out", type=Path, default=HERE / "results" / "stays.md")
     given = parser.parse_args()
@@ -536,16 +510,12 @@ def main() -> None:
         ),
         "",
     ]
-    figures = {}
     for sample, dimension, file in SAMPLES:
-        of_sample, figures[sample] = section(sample, dimension, given.data / file, given.resamples)
-        lines += of_sample
+        lines += section(sample, dimension, given.data / file, given.resamples)
     lines += (
         linked(MAPPED_DRAWS) + distractors(given.resamples) + small_judges() + tokens(given.data)
     )
     given.out.write_text("\n".join(lines), encoding="utf-8")
-    if given.figure:
-        draw(figures, given.figure)
 
 
 if __name__ == "__main__":
