@@ -33,7 +33,6 @@ from stays import (
 )
 
 import refladder
-from refladder.comparison.decisions import deciding_cutoffs
 from refladder.scoring.rung_scale import rungs_beaten
 
 if TYPE_CHECKING:
