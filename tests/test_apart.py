@@ -245,7 +245,7 @@ def test_every_figure_of_the_page_is_in_the_results():
     (more, met), (more_before, met_before) = ((numbers(text), verdict) for text, verdict in rules)
     assert (met, met_before) == ("met", "not met")
     page.says("at most .03 more decisions than comparisons")
-    page.says("It is met: placing changes {}, {} and {} fewer.", *(-each for each in more))
+    page.says("It is met: placing changes {}, {} and {} fewer,", *(-each for each in more))
     page.says("it was not met: on replies, placing changed {} more.", more_before[2])
     before = extremes(FIRST_ORDER, "rating"), extremes(FIRST_ORDER, "placed")
     page.says("ratings moved by {} to {} and {} to {} % of the decisions changed", *before[0])
