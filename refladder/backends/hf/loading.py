@@ -10,7 +10,9 @@ import io
 import logging
 import os
 import re
+import shutil
 import sys
+import tempfile
 import time
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from dataclasses import dataclass
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from refladder.engine.memory import is_out_of_memory, usable_memory
 from refladder.engine.transformers_logging import silenced
 from refladder.errors import BackendUnavailableError, MissingPackageError, UsageError, option
+from refladder.files.folders import cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -200,19 +203,21 @@ def open_model(
     name = _Named(prefix, target)
     torch, transformers = _libraries(name)
     torch_device = _device(torch, device)
-    folder = name.folder
+    folder, source = name.folder, name.source
+    digest = ""
     common: dict[str, Any] = {"trust_remote_code": trust_remote_code}
     if folder.is_dir():
         _check_folder(name)
     elif name.is_gguf and kind is None:
         _check_packages_of_gguf(name)
-        # The path is absolute, because transformers prefers a file of this name in the working folder.
-        common["gguf_file"] = str(folder.resolve())
+        digest = _digest(folder)
+        source, settings = _gguf_source(folder, digest)
+        common |= settings
     else:
         common["revision"] = revision
     with _explained(name):
-        config = transformers.AutoConfig.from_pretrained(name.source, **common)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name.source, **common)
+        config = transformers.AutoConfig.from_pretrained(source, **common)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(source, **common)
     if "gguf_file" in common and tokenizer.chat_template is None:
         raise BackendUnavailableError(
             f"{name}: this GGUF file holds no chat template, so its model cannot be asked as it was trained; use the "
@@ -237,13 +242,20 @@ def open_model(
     if commit:
         # A later push must not combine other weights with this configuration.
         common["revision"] = commit
+
+    def load() -> Any:
+        model = _load(name, kind, torch_device, source, config=config, dtype=chosen, **common)
+        if "gguf_file" in common:
+            _keep_unpacked(name, model, tokenizer, _unpacked(digest))
+        return model
+
     return Opened(
         name=folder.resolve().name if folder.exists() else target,
         config=config,
         tokenizer=tokenizer,
-        load=lambda: _load(name, kind, torch_device, config=config, dtype=chosen, **common),
+        load=load,
         settings=lambda: _generation_settings(name, common.get("revision")),
-        revision=commit[:12] if commit else _digest(folder),
+        revision=commit[:12] if commit else digest or _digest(folder),
         dtype=str(chosen).removeprefix("torch."),
         encoder_decoder=bool(config.is_encoder_decoder),
     )
@@ -259,7 +271,47 @@ def _generator(transformers: Any, config: Any) -> str:
     return "AutoModelForCausalLM"
 
 
-def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
+def _unpacked(digest: str) -> Path:
+    return cache_folder() / "gguf" / digest
+
+
+def _gguf_source(file: Path, digest: str) -> tuple[str, dict[str, str]]:
+    """Return the folder to open for a GGUF file, and settings: that of the cache if the file was unpacked before."""
+    unpacked = _unpacked(digest)
+    if unpacked.is_dir():
+        return str(unpacked), {}
+    # The path is absolute, because transformers prefers a file of this name in the working folder.
+    return str(file.parent), {"gguf_file": str(file.resolve())}
+
+
+def _keep_unpacked(name: _Named, model: Any, tokenizer: Any, unpacked: Path) -> None:
+    """Keep the model of a GGUF file as a folder in the cache: to unpack one takes many times as long as to open it.
+
+    Weights that were rounded to a shorter format are not kept, as another run may want all of their digits.
+    """
+    if str(model.dtype) != "torch.float32":
+        return
+    size = sum(each.numel() * each.element_size() for each in model.parameters())
+    try:
+        unpacked.parent.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(unpacked.parent).free < 2 * size:
+            return
+        with tempfile.TemporaryDirectory(dir=unpacked.parent) as made, silenced(bars=False):
+            whole = Path(made) / "whole"
+            model.save_pretrained(whole)
+            tokenizer.save_pretrained(whole)
+            # Another command may have made it meanwhile.
+            if not unpacked.exists():
+                whole.rename(unpacked)
+    except OSError as error:
+        log.info("%s: not kept unpacked: %s", name, error)
+        return
+    log.warning(
+        "%s: unpacked once into %s (%.1f GB), which later commands open", name, unpacked, size / 1e9
+    )
+
+
+def _load(name: _Named, kind: str, device: Any, source: str, **settings: Any) -> Any:
     """Read a model's weights, and refuse a model whose files do not hold all of them."""
     _, transformers = _libraries(name)
     if device.type == "cpu":
@@ -276,7 +328,7 @@ def _load(name: _Named, kind: str, device: Any, **settings: Any) -> Any:
             stack.enter_context(redirect_stderr(io.StringIO()))
         stack.enter_context(_explained(name))
         model, loading = getattr(transformers, kind).from_pretrained(
-            name.source,
+            source,
             use_safetensors=True,
             output_loading_info=True,
             ignore_mismatched_sizes=True,

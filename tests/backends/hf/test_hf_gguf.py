@@ -60,6 +60,35 @@ def test_a_gguf_file_reads_and_writes_as_the_folder_it_was_made_of(file, opened,
     assert by_file.write(prompts[:2], sampling) == by_folder.write(prompts[:2], sampling)
 
 
+def test_a_gguf_file_is_unpacked_once(write, prompts, monkeypatch, tmp_path, caplog):
+    import transformers
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path, opened = write("once.gguf"), []
+    read = transformers.AutoConfig.from_pretrained
+    monkeypatch.setattr(
+        transformers.AutoConfig,
+        "from_pretrained",
+        lambda *args, **named: opened.append("gguf_file" in named) or read(*args, **named),
+    )
+    backends = [connect(f"hf:{path}")]
+    readings = [backends[0].read_labels(prompts, LABELS)]
+    [kept] = (tmp_path / "refladder" / "gguf").iterdir()
+    assert f"once.gguf: unpacked once into {kept} (0.0 GB), which later commands" in caplog.text
+    backends.append(connect(f"hf:{path}"))
+    readings.append(backends[1].read_labels(prompts, LABELS))
+    assert opened[0]
+    assert not any(opened[1:])
+    assert readings[0] == readings[1]
+    assert backends[0].fingerprint == backends[1].fingerprint
+    assert backends[0].default_sampling == backends[1].default_sampling
+    sampling = Sampling(max_tokens=8, seed=3)
+    assert backends[0].write(prompts[:2], sampling) == backends[1].write(prompts[:2], sampling)
+    # A file with other contents is another model.
+    connect(f"hf:{write('once.gguf', scale=2.0)}").load()
+    assert len(list(kept.parent.iterdir())) == 2
+
+
 def test_a_gguf_file_has_no_sampling_of_its_own(write):
     path = write("alone.gguf")
     of_another_model = '{"do_sample": true, "temperature": 0.2}'
