@@ -285,7 +285,7 @@ def _gguf_source(file: Path, digest: str) -> tuple[str, dict[str, str]]:
 
 
 def _keep_unpacked(name: _Named, model: Any, tokenizer: Any, unpacked: Path) -> None:
-    """Keep the model of a GGUF file as a folder in the cache: to unpack one takes many times as long as to open it.
+    """Keep the model of a GGUF file as a folder in the cache: to open that takes a third of the time.
 
     Weights that were rounded to a shorter format are not kept, as another run may want all of their digits.
     """
