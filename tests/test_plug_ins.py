@@ -109,7 +109,7 @@ def test_the_mode_of_the_page_scores_a_table(installed, command):
     assert (first["coherence_score"], second["coherence_score"]) == (4, None)
     assert "no letter from A to E; the answer is 'I cannot say.'" in second["coherence_note"]
     assert "|answers:letters|" in first["signature"]
-    assert "letters  registered by another package" in re.sub(
+    assert "letters  Counts different words (plug-in of refladder-variety 1.0:" in re.sub(
         " +", lambda found: "  " if len(found[0]) > 1 else " ", command("list modes").out
     )
     message = "use a number of 0 or more, stated, stated:K, rating, .*, anchored:stated, letters$"
