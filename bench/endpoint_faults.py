@@ -3,13 +3,17 @@
 The ideal schedule knows the storms beforehand, always has as many requests in flight as are allowed, and loses only
 what the faults themselves take: (seconds of service of all requests / requests in flight) + seconds of storms.
 
-    python bench/endpoint_faults.py [ROWS]
+    python bench/endpoint_faults.py [ROWS] [RATED]
+
+RATED rows are also scored by the command, in each mode of written ratings, at four times the faults.
 """
 
 from __future__ import annotations
 
 import math
+import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -18,7 +22,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests/support/openai"))
 
 from asked import LABELS, questions
 from endpoint_servers import served, tell
-from fault_server import probabilities
+from fault_server import Faults, FaultServer, probabilities
+from written_rows import MODES, command, lost_and_wrong
 
 from refladder.backends import connect
 
@@ -39,9 +44,28 @@ FAULTS = {
     "storm_time": STORM_TIME,
 }
 
+SHARES = "server_error", "reset", "half", "no_json", "drip", "stall", "twice"
+WRITTEN = Faults(seed=4, service=0.02, **{name: 4 * FAULTS[name] for name in SHARES})
+
+
+def written(rows: int) -> list[str]:
+    """Score rows by written ratings: a line for each mode."""
+    lines = [
+        "| mode | rows | faults | without a score | another score than theirs | asked after a full answer |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for mode in MODES:
+        with tempfile.TemporaryDirectory() as name, FaultServer(WRITTEN) as server:
+            subprocess.run(command(mode, server.url, Path(name), rows), check=True)
+            lost, wrong = lost_and_wrong(mode, Path(name), rows)
+            faults = server.kinds.total() - server.kinds["good"]
+            lines.append(f"| {mode} | {rows:,} | {faults} | {lost} | {wrong} | {server.late} |")
+    return lines
+
 
 def main() -> None:
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    rated = int(sys.argv[2]) if len(sys.argv) > 2 else 800
     with served(FAULTS) as (url, process):
         backend = connect(
             "openai:faulty",
@@ -79,7 +103,7 @@ def main() -> None:
         "# Rows against a faulty server",
         "",
         (
-            f"`python bench/endpoint_faults.py {rows}`: service 0.1 to 0.3 s, at most {IN_FLIGHT} in flight, "
+            f"`python bench/endpoint_faults.py {rows} {rated}`: service 0.1 to 0.3 s, at most {IN_FLIGHT} in flight, "
             f"{STORM_TIME:g} s of 429 in every {STORM_EVERY:g} s, stalls of 3 s; client and server on one machine."
         ),
         "",
@@ -95,6 +119,12 @@ def main() -> None:
         f"| ideal schedule, seconds | {ideal:.1f} |",
         f"| over the ideal | {seconds / ideal:.2f} |",
         f"| client processor seconds | {processor:.1f} |",
+        "",
+        "## Written ratings",
+        "",
+        "Rows scored by the command, at four times the shares of faults and a service of 0.01 to 0.03 s.",
+        "",
+        *written(rated),
     ]
     print("\n".join(lines))
     (Path(__file__).parent / "results/endpoint_faults.md").write_text(

@@ -60,8 +60,8 @@ def inputs(number: int, folder: Path) -> tuple[list[str], int]:
     return [
         told,
         "",
-        "| reader | exit 0 | 1 | 2 | 3 | tracebacks and hangs |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| reader | exit 0 | 1 | 2 | 3 | 4 | tracebacks and hangs |",
+        "|---|--:|--:|--:|--:|--:|--:|",
         *lines,
     ], broken
 
@@ -101,7 +101,7 @@ def _process(arguments: list[str]) -> tuple[int | None, str]:
 
 def _line(name: str, codes: Counter[int | None]) -> str:
     broken = sum(count for code, count in codes.items() if code not in malformed.CODES)
-    return f"| {name} | {' | '.join(f'{codes[code]:,}' for code in (0, 1, 2, 3))} | {broken} |"
+    return f"| {name} | {' | '.join(f'{codes[code]:,}' for code in sorted(malformed.CODES))} | {broken} |"
 
 
 def faults(folder: Path) -> tuple[list[str], int]:
@@ -128,8 +128,8 @@ def faults(folder: Path) -> tuple[list[str], int]:
     return [
         told,
         "",
-        "| faults | exit 0 | 1 | 2 | 3 | tracebacks and hangs |",
-        "|---|--:|--:|--:|--:|--:|",
+        "| faults | exit 0 | 1 | 2 | 3 | 4 | tracebacks and hangs |",
+        "|---|--:|--:|--:|--:|--:|--:|",
         *lines,
     ], broken
 
@@ -188,7 +188,8 @@ def main() -> None:
         "",
     ]
     lines[2] += (
-        f" {malformed.LIMIT:g} s. Exit codes: 0 done, 1 the server failed, 2 the data must be mended, 3 unscored rows."
+        f" {malformed.LIMIT:g} s. Exit codes: 0 done, 1 the server failed, 2 the data must be mended, 3 unscored rows, "
+        "4 answers are awaited."
     )
     lines += ["## Files", "", *tables[0][0], "", "## Answers of a server", "", *tables[1][0]]
     print("\n".join(lines))

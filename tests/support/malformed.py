@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import csv
 import gzip
 import io
 import json
@@ -26,8 +27,9 @@ from refladder.cli import console
 from refladder.commands.main import run as run_command
 
 LIMIT = 120.0  # seconds after which a command counts as hanging
-CODES = {0, 1, 2, 3}
+CODES = {0, 1, 2, 3, 4}
 DATA = Path(__file__).parents[1] / "loaders/data"
+EXAMPLES = Path(__file__).parents[2] / "docs/examples"
 BENCHMARKS = {
     "hanna": "hanna/hanna_stories_annotations.csv",
     "newsroom": "newsroom/release/newsroom-human-eval.csv",
@@ -44,6 +46,18 @@ CONTEST = f"--prompt-text Say-{{output}} --criterion good=words {MODELS}"
 
 COHERENCE = f"{STORY} --dimension coherence"
 FOLDER = "--ladders demo/story --dimension coherence"
+REPLY = "--ladders general/reply --anchors 2 --dimension helpfulness --any-judge"
+ASKED = "--column output=reply --column context=question"
+ACROSS = "--across-judges --by coherence_grade"
+CHATS = "--column context=messages --column output=messages"
+# Modes of written answers, and one answer in each form. The judge check needs answers that can be read, not good ones;
+# in the mode `stated`, it shows a rung less.
+FOUR = "A: 90\nB: 70\nC: 50\nD: 30"
+FORMS = {
+    "stated": [{"contains": "\nE:\n", "text": f"{FOUR}\nE: 10"}, {"text": FOUR}],
+    "rating:stated": [{"text": "1: 0\n2: 10\n3: 20\n4: 30\n5: 40"}],
+    "rating:together": [{"text": "helpfulness\n1: 0\n2: 10\n3: 20\n4: 30\n5: 40"}],
+}
 PROMISE = "--good >=2 --by coherence_score --precision 0.6"
 
 # name of the reader: (file that is spoilt, its share of the inputs, the command)
@@ -117,6 +131,39 @@ READERS = {
     "run of a folder": ("scored/run.json", 4, f"score {{f}}/rows.jsonl {FOLDER} --out {{f}}/scored"),
     "scored files, rescored": ("scored/run.json", 2, "rescore {f}/scored --out {f}/o.jsonl"),
     "rows, packed": ("rows.jsonl.gz", 3, f"score {{t}} {STORY}"),
+    **{
+        f"judgments of {mode}, rescored": (f"{mode.replace(':', '-')}.jsonl", 6, "rescore {t}")
+        for mode in ("rating", "anchored", *FORMS)
+    },
+    "recorded judgments, ratings": (
+        "rating.jsonl", 6, f"score {{f}}/replies.csv {ASKED} {REPLY} --judgments-from {{t}} --out {{f}}/o.jsonl"
+    ),
+    "kept judgments, together": (
+        "rating-together.jsonl", 4, (f"score {{f}}/replies.csv {ASKED} {REPLY} --answers rating:together --judgments {{t}} "
+        "--judge scripted:{f}/rating-together.rules --out {f}/o.jsonl"),
+    ),
+    "answers in files": (
+        "replies-answers/answers.jsonl", 4, (f"score {{f}}/replies.csv {ASKED} {REPLY} --answers rating:stated --judge "
+        "openai:large-language-model --base-url file:{f}/replies-answers --no-store --out {f}/o.jsonl"),
+    ),
+    "tables of jury": ("members/*", 8, "jury {f}/members/a.jsonl {f}/members/b.jsonl --out {f}/o.jsonl"),
+    "baseline of watch": ("watch.json", 8, "watch general/reply --answers rating --baseline {t}"),
+    "texts of watch": (
+        "replies.csv", 4, (f"watch general/reply --answers rating --dimension helpfulness --baseline {{f}}/new.json --new "
+        f"--texts {{t}} {ASKED}")
+    ),
+    "across judges, compared": ("members/*", 4, f"compare {{f}}/members/a.jsonl {{f}}/members/b.jsonl {ACROSS}"),
+    "across judges, filter": (
+        "members/*", 4, "filter {f}/members/b.jsonl --threshold {f}/graded.json --across-judges --out {f}/o.jsonl"
+    ),
+    "log of promptfoo": ("promptfoo.json", 6, "compare {t} --by score_promptfoo"),
+    "log of promptfoo, scored": ("promptfoo.json", 3, f"score {{t}} {REPLY} --column context=input --out {{f}}/o.jsonl"),
+    "log of lm-eval": ("samples.jsonl", 6, f"score {{t}} {REPLY} --column context=input --out {{f}}/o.jsonl"),
+    "chats": ("chats.jsonl", 6, f"score {{t}} {REPLY} {CHATS} --out {{f}}/o.jsonl"),
+    "chats in CSV": ("chats.csv", 4, f"score {{t}} {REPLY} {CHATS} --out {{f}}/o.jsonl"),
+    "judgments of certify, given": (
+        "set/certificate.judgments.jsonl", 6, "certify {f}/set --judgments-from {t}"
+    ),
     "judgments of evaluate": ("work/*", 2, f"{TRUE_OWN} --methods win-ratio,g-eval-5 --work {{f}}/work"),
 }  # fmt: skip
 
@@ -187,6 +234,7 @@ def good_files(folder):
         "audit --ladders demo/story --contexts 2 --judgments {f}/audit.jsonl",
     ):
         _made(command, folder)
+    _good_ratings(folder)
     for path in folder.glob("o.jsonl*"):
         path.unlink()
     human = ("story-01", "coherence", 3, "My best story.")
@@ -199,6 +247,53 @@ def good_files(folder):
     verdict = (own[0]["context_id"], "clarity", *ids[:2], "first")
     names = ("context_id", "dimension", "first", "second", "winner")
     _csv(folder / "verdicts.csv", names, verdict)
+
+
+def _good_ratings(folder):
+    """Files of rating modes, of two judges, logs of other tools and chats."""
+    (folder / "replies.csv").write_text("".join((EXAMPLES / "replies.csv").open().readlines()[:4]))
+    shutil.copytree(EXAMPLES / "replies-answers", folder / "replies-answers")
+    (folder / "members").mkdir()
+    table = f"score {{f}}/replies.csv {ASKED} {REPLY} --no-store"
+    for mode in ("rating", "anchored"):
+        kept = f"--judgments {{f}}/{mode}.jsonl"
+        _made(f"{table} --answers {mode} {kept} --out {{f}}/o.{mode}.jsonl", folder)
+    for mode, rules in FORMS.items():
+        name = mode.replace(":", "-")
+        write_lines(folder / f"{name}.rules", rules)
+        kept = f"--judge scripted:{{f}}/{name}.rules --judgments {{f}}/{name}.jsonl"
+        _made(f"{table} --answers {mode} {kept} --out {{f}}/o.{name}.jsonl", folder)
+    graded = folder / "members/a.jsonl"
+    _made(f"score {{f}}/stories.jsonl {FOLDER} --answers rating --out {graded}", folder)
+    promise = PROMISE.replace("score", "grade")
+    _made(f"calibrate {graded} {promise} --label coherence --out {{f}}/graded.json", folder)
+    for path in folder.glob("members/a.jsonl.*"):
+        path.unlink()
+    other = graded.read_text().replace("backend:builtin/1", "backend:other/1")
+    (folder / "members/b.jsonl").write_text(other)
+    few = "--anchors 2 --dimension helpfulness"
+    _made(f"watch general/reply --answers rating {few} --baseline {{f}}/watch.json --new", folder)
+    whole = json.loads((EXAMPLES / "promptfoo.json").read_text())
+    del whole["results"]["results"][4:]
+    (folder / "promptfoo.json").write_text(json.dumps(whole))
+    sample = {"target": "Old.", "resps": [["Old."]], "filtered_resps": ["Old."], "acc": 1.0}
+    given = {"gen_args_0": {"arg_0": "Why?", "arg_1": {"until": []}}}
+    samples = [{"doc_id": k, "doc": {"q": "Why?"}, "arguments": given, **sample} for k in range(2)]
+    write_lines(folder / "samples.jsonl", samples)
+    parts = [{"type": "text", "text": "Old yeast."}]
+    chats = [
+        [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "Yeast."}],
+        [{"from": "human", "value": "Why?"}, {"from": "gpt", "value": "Old yeast."}],
+        [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": parts}],
+        ["Why?", "Yeast.", "And now?", "Buy some."],
+    ]
+    write_lines(
+        folder / "chats.jsonl", [{"id": k, "messages": chat} for k, chat in enumerate(chats)]
+    )
+    with (folder / "chats.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["messages"], *([json.dumps(chat)] for chat in chats)])
+    for path in folder.glob("o.*jsonl*"):
+        path.unlink()
 
 
 def _made(command, folder):

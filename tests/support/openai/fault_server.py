@@ -18,6 +18,8 @@ from http_server import HttpServer, Reply
 
 LABELS = ("Better", "Worse", "Similar")
 MODEL = "faulty"
+# Criteria of the set general/reply whose ratings are written.
+CRITERIA = ("helpfulness", "politeness")
 _NUMBER = re.compile(r"text number (\d+)")
 
 
@@ -45,6 +47,20 @@ def probabilities(row):
     worse = 0.1 + (row % 1000) / 5000
     similar = 0.1 + (row // 1000) / 5000
     return 0.95 - worse - similar, worse, similar
+
+
+def shares(row, criterion):
+    """The percentages of a row's ratings from 1 to 5: no two of the first 10,000 rows have the same mean."""
+    ends = 10 + row / 1000, 30 - row / 1000
+    low, high = ends if criterion == CRITERIA[0] else ends[::-1]
+    return low, 20, 20, 20, high
+
+
+def _written(row, prompt):
+    """The percentages on each criterion that a prompt asks for, below its name."""
+    asked = [name for name in CRITERIA if f"{name}: " in prompt]
+    lines = [[name, *(f"{n}: {x:g}" for n, x in enumerate(shares(row, name), 1))] for name in asked]
+    return "\n".join(line for each in lines for line in each)
 
 
 class FaultServer(HttpServer):
@@ -132,9 +148,10 @@ def _choice(row, sent):
     tops = [{"token": label, "logprob": value} for label, value in pairs]
     tops += [{"token": f"other{place}", "logprob": -10.0 - place} for place in range(2)]
     first = {**tops[0], "top_logprobs": tops}
+    said = _written(row, json.dumps(sent.get("messages"))) or "Better"
     choice = {
         "index": 0,
-        "message": {"role": "assistant", "content": "Better"},
+        "message": {"role": "assistant", "content": said},
         "finish_reason": "stop",
     }
     return {**choice, "logprobs": {"content": [first]}} if sent.get("logprobs") else choice
