@@ -166,14 +166,15 @@ def read_counts(folder: Folder, name: str) -> Counts | None:
     data = folder.read(counts_name(name))
     if data is None:
         return None
+    place, beside = folder.path_of(counts_name(name)), folder.path_of(name)
+    damaged = f"{place}: damaged; delete it and {beside}, and run the same command again"
     try:
         counts: Counts = adapter(Counts).validate_json(data, strict=True, extra="forbid")
     except (ValueError, RecursionError) as error:
-        raise DataError(
-            f"{folder.path_of(counts_name(name))}: damaged; delete it and {folder.path_of(name)}, and run the same "
-            "command again"
-        ) from error
+        raise DataError(damaged) from error
     file = counts.file
+    if file.name != name:
+        raise DataError(damaged)
     if file.rows is None or not file.rows == counts.report.rows == (file.scored or 0) + (
         file.unscored or 0
     ):

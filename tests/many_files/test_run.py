@@ -484,6 +484,17 @@ def test_damaged_records_are_named(fails, finished, content, message):
 
 
 @pytest.mark.usefixtures("inline")
+@pytest.mark.parametrize("other", ["01.jsonl", "gone.jsonl"])
+def test_the_record_of_another_file_is_named(fails, finished, other):
+    line, out = finished
+    record = out / "counts/00.jsonl.json"
+    text = record.read_text("utf-8")
+    assert text.count('"00.jsonl"') == 1
+    record.write_text(text.replace('"00.jsonl"', f'"{other}"'), "utf-8")
+    assert "counts/00.jsonl.json: damaged; delete it and " in fails(2, line)
+
+
+@pytest.mark.usefixtures("inline")
 def test_without_its_record_a_folder_is_scored_again_from_its_judgments(command, fails, finished):
     line, out = finished
     before = scored(out)
