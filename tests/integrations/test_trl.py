@@ -18,7 +18,7 @@ from trl import GRPOConfig, GRPOTrainer
 
 import refladder
 from refladder.backends.builtin import Builtin
-from refladder.errors import UnknownNameError, UsageError
+from refladder.errors import JudgeRefusedError, UnknownNameError, UsageError
 from refladder.integrations.trl import reward
 
 
@@ -76,6 +76,32 @@ def test_two_steps_of_grpo(policy, tmp_path):
         assert logged["refladder/unscored"] == pytest.approx(2 / 6)
         assert math.isfinite(logged["loss"])
         assert all(-15 <= number <= 15 for number in numbers)
+
+
+def test_training_stops_at_a_judge_that_always_says_a(policy, tmp_path):
+    asked = []
+
+    def always_a(questions):
+        asked.extend(questions)
+        return [{"win": 1.0, "loss": 0.0, "tie": 0.0}] * len(questions)
+
+    always_a.fingerprint = "always-a/1"
+    model, tokenizer = policy
+    rows = [{"prompt": "A storm closed the harbour.", "context_id": name} for name in CONTEXT_IDS]
+    trainer = GRPOTrainer(
+        model=model,
+        reward_funcs=reward(ladders="demo/story", judge=always_a, dimensions=["coherence"]),
+        args=settings(tmp_path, 6, steps=2),
+        train_dataset=Dataset.from_list(rows),
+        processing_class=tokenizer,
+    )
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    with pytest.raises(JudgeRefusedError, match=r"coherence 6 of 12 ladders"):
+        trainer.train()
+    # It is right in one of the two questions about each ladder. No completion was judged, and nothing was learnt.
+    assert len(asked) == 2 * 12
+    assert trainer.state.global_step == 0
+    assert all((old == new).all() for old, new in zip(before, model.parameters(), strict=True))
 
 
 @pytest.fixture
