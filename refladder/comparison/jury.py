@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import combinations
@@ -12,7 +13,15 @@ import numpy as np
 from refladder.arrays import known
 from refladder.comparison.jury_results import JuryReport, Member
 from refladder.comparison.jury_statistics import combined, in_step, least_in_step, spreads
-from refladder.comparison.same_texts import TextNumbers, fields_of, matching, shared_id, text_key
+from refladder.comparison.same_texts import (
+    TextNumbers,
+    fields_of,
+    matching,
+    other_texts,
+    said_in,
+    shared_id,
+    text_key,
+)
 from refladder.errors import DataError, UsageError, option, plural
 from refladder.files.tables import (
     Row,
@@ -98,6 +107,9 @@ def jury(tables: Sequence[str], out: str, asked: JurySettings, events: Events) -
             members = [_read(each, id_field, progress) for each in sources]
         _check(members, same_judge=asked.same_judge)
         texts = _Texts(members, id_field)
+        if texts.differing:
+            names = ", ".join(member.name for member in members)
+            events.notice(other_texts(names, texts.differing, id_field), warns=True)
         stems = criteria_of(members[0].signature)
         signature = _signature(members, "median" if asked.median else "mean")
         described = _described(members, texts, stems, median=asked.median)
@@ -182,7 +194,7 @@ def _read(source: _Source, id_field: str, progress: Progress | None) -> _Member:
         if any(number is not None for number in numbers):
             check_scale(row)
         key = _key(row, mapped, id_field)
-        before, same = grades.add(key, numbers, row.where) or ("", True)
+        before, same = grades.add(key, numbers, row.where, said_in(row, mapped)) or ("", True)
         if before and id_field:
             raise DataError(
                 f"{row.where}: the {id_field} {key[1]!r:.60} is in {before} too; ids must be unique in a context"
@@ -243,13 +255,18 @@ class _Texts:
         self._by_context, matched = matching([each.grades for each in members], id_field)
         self._places: dict[object, int] = {}
         self.contexts: list[str] = []
+        # How many texts have other words in a later table than in the first that has them.
+        self.differing = 0
+        said = array("q")
         at: list[IntArray] = []
         for member in members:
             places = []
-            for key in member.grades.texts:
+            for key, words in zip(member.grades.texts, member.grades.said, strict=True):
                 place = self._places.setdefault(self._of(key), len(self._places))
                 if place == len(self.contexts):
                     self.contexts.append(key[0])
+                    said.append(words)
+                self.differing += len({said[place], words} - {0}) > 1
                 places.append(place)
             at.append(np.array(places, dtype=np.int64))
         if not np.any(np.bincount(np.concatenate(at)) > 1):

@@ -13,6 +13,8 @@ from refladder.comparison.same_texts import (
     columns_of,
     fields_of,
     matching,
+    other_texts,
+    said_in,
     shared_id,
     text_key,
 )
@@ -79,7 +81,9 @@ def link(
             f"{both} have the same signature, so their scores are on one scale already"
         )
     by_context, matched = matching((first.scores, second.scores), id_column)
-    one, other, contexts = _common(first.scores, second.scores, by_context=by_context)
+    one, other, contexts, differing = _common(first.scores, second.scores, by_context=by_context)
+    if differing:
+        events.notice(other_texts(both, differing, id_column), warns=True)
     linked, lacking = [], []
     with events.progress("linking") as progress:
         names = zip(first.columns, second.columns, strict=True)
@@ -146,7 +150,7 @@ def _read(
         if row.signature != signature:
             check_scale(row)
             signature = row.signature
-        before, same = scores.add(text, numbers, row.where) or ("", True)
+        before, same = scores.add(text, numbers, row.where, said_in(row, mapped)) or ("", True)
         if not same:
             what = f"the {id_column} {text[1]!r:.60}" if id_column else "the same context and text"
             raise DataError(
@@ -158,19 +162,21 @@ def _read(
 
 def _common(
     first: TextNumbers, second: TextNumbers, *, by_context: bool
-) -> tuple[FloatArray, FloatArray, list[str]]:
-    """Return the scores of the texts that both tables have, shape (texts, columns), and the contexts of these texts."""
+) -> tuple[FloatArray, FloatArray, list[str], int]:
+    """Return the scores of the texts that both tables have, shape (texts, columns), their contexts, and how many differ."""
     others: Mapping[Any, int] = second.texts
     if not by_context:
         others = {text_id: place for (_, text_id), place in others.items()}
-    contexts, places = [], []
+    contexts, places, differing = [], [], 0
     for text, place in first.texts.items():
         other = others.get(text if by_context else text[1])
         if other is not None:
             contexts.append(text[0])
             places.append((place, other))
+            said = {first.said[place], second.said[other]}
+            differing += len(said - {0}) > 1
     one, two = np.array(places, dtype=np.int64).reshape(-1, 2).T
-    return first.numbers[one], second.numbers[two], contexts
+    return first.numbers[one], second.numbers[two], contexts, differing
 
 
 def _linked(

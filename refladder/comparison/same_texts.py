@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from refladder.errors import UsageError, column_option
+from refladder.errors import UsageError, column_option, plural
 from refladder.files.tables import read_rows
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import without_number
@@ -29,9 +29,11 @@ class TextNumbers:
         self.texts: dict[tuple[str, str], int] = {}
         self._wheres: list[str] = []
         self._columns = [array("d") for _ in range(columns)]
+        # A hash of what each text says, 0 where it is not known.
+        self.said = array("q")
 
     def add(
-        self, text: tuple[str, str], numbers: Sequence[float | None], where: str
+        self, text: tuple[str, str], numbers: Sequence[float | None], where: str, said: object
     ) -> tuple[str, bool] | None:
         """Add a text; return the place of one that was added before, and whether its numbers are the same."""
         place = self.texts.setdefault(text, len(self.texts))
@@ -40,6 +42,8 @@ class TextNumbers:
             before = [column[place] for column in self._columns]
             return self._wheres[place], np.array_equal(before, known, equal_nan=True)
         self._wheres.append(where)
+        # Spreadsheets change line ends.
+        self.said.append(hash(" ".join(said.split())) if isinstance(said, str) else 0)
         for column, number in zip(self._columns, known, strict=True):
             column.append(number)
         return None
@@ -60,6 +64,19 @@ def matching(tables: Sequence[TextNumbers], id_field: str) -> tuple[bool, str]:
         return True, "context and text"
     recurs = any(len({name for _, name in each.texts}) < len(each.texts) for each in tables)
     return recurs, f"{id_field} and context" if recurs else id_field
+
+
+def other_texts(names: str, count: int, id_field: str) -> str:
+    """Say that texts of one id are different ones."""
+    return (
+        f"{names}: {plural(count, 'text')} with one {id_field} and other words in two of the tables, matched by it all the "
+        "same; if they are of two runs of a system, score the texts of one run with each judge"
+    )
+
+
+def said_in(row: Row, mapped: Mapped) -> object:
+    """Return what the output of a row says, if a column has it."""
+    return row.fields.get(mapped.columns.get("output", "output"))
 
 
 def columns_of(table: str) -> list[str]:

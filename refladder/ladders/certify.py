@@ -37,7 +37,7 @@ from refladder.records import OUTCOMES, by_name, without_none
 from refladder.scoring.asker import Asker, mode_template, run_of
 from refladder.scoring.columns import has_low_mass
 from refladder.scoring.judge_check import judge_checks
-from refladder.scoring.judgment_file import JudgmentIndex, read_judgments
+from refladder.scoring.judgment_file import JudgmentIndex, check_indexed, read_judgments
 from refladder.scoring.modes import mode_of
 from refladder.scoring.question import (
     anchors_compared,
@@ -93,7 +93,10 @@ class _Recorded(Backend):
 
     def __init__(self, path: str | Path) -> None:
         self.run, located = read_judgments(path)
-        self.judgments = [judgment for _, judgment in located]
+        self.judgments = []
+        for where, judgment in located:
+            check_indexed(self.run, mode_of(self.run.answers), where, judgment)
+            self.judgments.append(judgment)
         self._path = path
 
     @property

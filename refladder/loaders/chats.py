@@ -6,10 +6,12 @@ of texts, of which the last one is the assistant's.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from refladder.errors import DataError
 from refladder.files.jsonl import is_unicode
+from refladder.parsing import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +40,19 @@ def is_chat(value: object) -> bool:
     if not isinstance(value, list) or not value:
         return False
     return all(isinstance(each, str) for each in value) or all(map(_is_message, value))
+
+
+def chat_in(where: str, column: str, cell: Any) -> Any:
+    """Return the cell of a column that is context and output in one: a chat, or one as a text of JSON, as CSV has it."""
+    if not isinstance(cell, str) or not cell.strip():
+        return cell
+    with suppress(DataError):
+        if isinstance(chat := parse_json(cell, ""), list):
+            return chat
+    raise DataError(
+        f"{where}: column {column!r} is the context and the output, so it must be a chat, and a text is there: {cell!r:.60}; "
+        "correct the JSON of the chat, or name a column of each"
+    )
 
 
 def messages_in(where: str, column: str, value: Sequence[Any]) -> list[Message]:

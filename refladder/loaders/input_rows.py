@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from refladder.errors import DataError, UnknownNameError, UsageError, column_option, option, similar
 from refladder.files.tables import Row, refuse_judgments, text_cell
-from refladder.loaders.chats import is_chat, messages_in, output_in
+from refladder.loaders.chats import chat_in, is_chat, messages_in, output_in
 from refladder.loaders.draft import output_text_id
 from refladder.loaders.fields import row_id
 from refladder.loaders.user_table import context_text
@@ -108,9 +108,11 @@ class Mapped:
             self.cell(row, SYSTEM)
         if value is None:
             return None, "the output is null"
+        column = self.columns.get("output", "output")
+        if column == self.columns.get("context"):
+            value = chat_in(row.where, column, value)
         if isinstance(value, str):
             return value, None
-        column = self.columns.get("output", "output")
         if not isinstance(value, list):
             raise DataError(f"{row.where}: column {column!r} must be a string, found {value!r:.60}")
         return output_in(messages_in(row.where, column, value))

@@ -32,7 +32,14 @@ from refladder.files.tables import (
     read_twice,
     text_cell,
 )
-from refladder.loaders.chats import before_output, is_answered, messages_in, output_in, rendered
+from refladder.loaders.chats import (
+    before_output,
+    chat_in,
+    is_answered,
+    messages_in,
+    output_in,
+    rendered,
+)
 from refladder.loaders.draft import MEAN, Draft, output_text_id
 from refladder.loaders.fields import (
     has_output,
@@ -117,7 +124,7 @@ def read_user_table(
 
 
 def _add_output(draft: Draft, row: Row, columns: Mapping[str, str], context_id: str) -> str:
-    text = _output_text(row, columns["output"])
+    text = _output_text(row, columns)
     system = _name_if_any(row, columns, "system") or ""
     output_id = _name_if_any(row, columns, "output_id")
     by_text = output_id is None and not system
@@ -134,9 +141,12 @@ def _add_output(draft: Draft, row: Row, columns: Mapping[str, str], context_id: 
     )
 
 
-def _output_text(row: Row, column: str) -> str:
+def _output_text(row: Row, columns: Mapping[str, str]) -> str:
     """Return the text of an output, or of the assistant's last message."""
+    column = columns["output"]
     value = value_of(row, column)
+    if column == columns.get("context"):
+        value = chat_in(row.where, column, value)
     if not isinstance(value, list):
         return text_of(row, column)
     text, why = output_in(messages_in(row.where, column, value))
@@ -326,6 +336,8 @@ def context_text(row: Row, columns: Mapping[str, str]) -> tuple[str, str]:
     """
     column, output = columns["context"], columns.get("output")
     value = value_of(row, column)
+    if column == output:
+        value = chat_in(row.where, column, value)
     if isinstance(value, list):
         messages = messages_in(row.where, column, value)
         said = None if output is None or output == column else cell_of(row.fields, output)

@@ -210,6 +210,19 @@ def _possible(run: Run, mode: Mode, where: str, judgment: Judgment) -> Judgment:
     return judgment
 
 
+def check_indexed(run: Run, mode: Mode, where: str, judgment: Judgment) -> None:
+    """Check the outcomes of a judgment between any two texts, or on one; those of a rating are checked already."""
+    if not mode.compares_rungs:
+        return
+    rewarded = _rewards(run)
+    graded = any(_VERIFIER in prompt for prompt in run.recipe.prompts)
+    if not rewarded and (graded or judgment.against is None):
+        _check_outcomes(where, judgment, _GRADES, all_of=False)
+    else:
+        all_three = not rewarded and len(judgment.outcomes) == len(OUTCOMES)
+        _check_outcomes(where, judgment, OUTCOMES if all_three else (WIN, LOSS))
+
+
 class JudgmentLog:
     """An open judgments file in canonical order; use it in a `with` block. Without a path nothing is stored.
 
@@ -531,19 +544,10 @@ class JudgmentIndex(JudgmentLog):
         super().__init__(path, run, read_only=read_only)
         if path is None:
             return
-        graded = any(_VERIFIER in prompt for prompt in run.recipe.prompts)
-        rewarded = _rewards(run)
         with self:
             while (line := self._next_line()) is not None:
                 judgment = self._judgment(*line)
-                if not self.mode.compares_rungs:
-                    # Its outcomes are checked already.
-                    pass
-                elif not rewarded and (graded or judgment.against is None):
-                    _check_outcomes(line[0], judgment, _GRADES, all_of=False)
-                else:
-                    all_three = not rewarded and len(judgment.outcomes) == len(OUTCOMES)
-                    _check_outcomes(line[0], judgment, OUTCOMES if all_three else (WIN, LOSS))
+                check_indexed(run, self.mode, line[0], judgment)
                 self.judgments[judgment.key] = judgment
 
     def take(self, judgments: Iterable[Judgment]) -> None:

@@ -283,3 +283,20 @@ def test_the_interval_with_scores_needs_100_labels(write_jsonl, labels, powered)
         write_jsonl(rows), label="rating", good=">=4", by="clarity_score", precision=0.5
     )
     assert (found.powered is not None) == powered
+
+
+def test_rows_with_a_label_are_not_among_the_rows_whose_scores_help(write_jsonl):
+    random = np.random.default_rng(0)
+    scores, good = random.normal(size=200), random.random(100) < 0.6
+    rows = [
+        {"context_id": f"c{number:03}", "output": f"text {number}", "clarity_score": float(score),
+         "rating": (4 if good[number] else 1) if number < 100 else None}
+        for number, score in enumerate(scores)
+    ]  # fmt: skip
+    found = refladder.calibrate(
+        write_jsonl(rows), label="rating", good=">=4", by="clarity_score", precision=0.5
+    )
+    units = np.arange(200)
+    labels = good, scores[:100], units[:100]
+    wanted = powered_share(*labels, scores[100:], units[100:], folds=units[:100])
+    assert tuple(found.powered) == pytest.approx(tuple(wanted))

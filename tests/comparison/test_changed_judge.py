@@ -36,6 +36,14 @@ def test_the_same_judge_a_moved_scale_and_a_moved_order():
     assert (turned.pairs, turned.wrong_before, turned.wrong_now) == (120, 0, 120)
 
 
+@pytest.mark.parametrize(
+    ("shift", "verdict"), [(0.11, "scale"), (-0.11, "scale"), (0.09, "same"), (-0.09, "same")]
+)
+def test_a_scale_has_moved_up_or_down_by_more_than_a_tenth_of_a_point(shift, verdict):
+    """No share of decisions is above 1, so that the shift alone decides."""
+    assert found(RUNGS + shift, at_most=1).verdict == verdict
+
+
 def test_shares_are_means_over_anchors_at_cut_offs_of_the_first_reading_less_its_noise():
     before = np.array([[1.0, 2.0], [3.0, 4.0]])
     # The cut-offs are 1.5, 2.5 and 3.5. At 1.4, 2.6 in place of 1, 2 one decision of six changes: 2.6 passes at 2.5.
@@ -58,6 +66,8 @@ def test_the_bound_of_the_excess_is_one_sided():
     excess = found(now).place
     assert (excess.excess, excess.noise) == (excess.changed, 0)
     assert 0.03 < excess.least < excess.excess
+    # Six anchors change by x and six by 0: mean x / 2, standard error x / 2 / sqrt(11), and t(11) at .95 is 1.79588.
+    assert excess.least == pytest.approx(excess.excess * (1 - 1.79588 / math.sqrt(11)), rel=1e-5)
     assert found(now, at_most=1).verdict == "same"
     noisy = found(now, again=now)
     assert (noisy.place.excess, noisy.rating.least) == (0, 0)

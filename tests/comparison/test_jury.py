@@ -82,6 +82,20 @@ def test_the_rows_are_those_of_the_first_table_and_then_the_others(tables, tmp_p
     assert "4 rows, 1 without a grade on some criterion" in caplog.text
 
 
+def test_texts_of_one_id_with_other_words_are_counted(tables, command, tmp_path, write_jsonl):
+    again = rows("four", SECOND)
+    # Line ends are no other words; two texts are of another run.
+    for row, text in zip(again, ("text  a2\r\n", "A text.", "Another.", "text b2"), strict=True):
+        row["output"] = text
+    other = write_jsonl(again, "four.jsonl")
+    done = command(f"jury {tables[0]} {other} --out {tmp_path}/jury.jsonl")
+    assert done.code == 0, done.err
+    assert (
+        f"{tables[0]}, {other}: 2 texts with one output_id and other words in two of the tables, matched by it all the same"
+        in done.err
+    )
+
+
 def test_least_median_and_one_judge_twice(tables, command, tmp_path):
     out = tmp_path / "jury.jsonl"
     assert command(f"jury {' '.join(tables)} --median --least 3 --out {out}").code == 3

@@ -301,6 +301,27 @@ def test_an_id_in_several_contexts_is_several_texts(ratings):
         refladder.link(one, to=without, by="new", to_by="old")
 
 
+def test_texts_of_one_id_with_other_words_are_counted(ratings, caplog):
+    one, other = rows_of(ratings[0], "new"), rows_of(ratings[1], "old")
+    other[3]["output"] = "Another text."
+    del other[4]["output"]
+    refladder.link(one, to=other, by="new", to_by="old")
+    assert ": 1 text with one output_id and other words in two of the tables, " in caplog.text
+
+
+def test_contexts_are_units_unless_one_is_not_known(ratings):
+    tables = [
+        [{**row, "context_id": f"c{number // 5}"} for number, row in enumerate(rows)]
+        for rows in (rows_of(ratings[0], "new"), rows_of(ratings[1], "old"))
+    ]
+    [column] = refladder.link(tables[0], to=tables[1], by="new", to_by="old").columns
+    assert column.contexts == TEXTS // 5
+    for table in tables:
+        table[0]["context_id"] = None
+    [column] = refladder.link(tables[0], to=tables[1], by="new", to_by="old").columns
+    assert (column.rows, column.contexts) == (TEXTS, TEXTS)
+
+
 def test_a_column_with_too_few_scores_is_left_out_and_named(ratings, caplog):
     rows = [
         {**row, "a_grade": 1.0 if number < 9 else None}

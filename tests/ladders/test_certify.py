@@ -211,6 +211,19 @@ def test_recorded_judgments_stand_in_for_a_judge(folder, tmp_path, fails):
     assert only in fails(2, f"certify demo/dialogue --judgments-from {judgments}")
 
 
+@pytest.mark.parametrize("outcomes", ["win,lost,tie", "loss,win,tie", "win,tie"])
+def test_recorded_judgments_between_other_outcomes_are_refused(folder, tmp_path, fails, outcomes):
+    judgments = tmp_path / "kept.jsonl"
+    refladder.certify(folder, judge="builtin", judgments=judgments)
+    first, *lines = judgments.read_text("utf-8").splitlines()
+    line = json.loads(lines[0])
+    line["outcomes"] = outcomes.split(",")
+    line["logprobs"] = line["logprobs"][: len(line["outcomes"])]
+    judgments.write_text("\n".join([first, json.dumps(line), *lines[1:]]) + "\n", "utf-8")
+    refused = f"{judgments}:2: outcomes {outcomes.replace(',', ', ')!r}, and this file holds"
+    assert refused in fails(2, f"certify {folder} --judgments-from {judgments}")
+
+
 def test_a_set_without_texts_of_contexts_is_refused():
     bare = ladder_set("bare", [DIMENSION], [], list(set_of([[0, 1]] * 2).ladders.values()))
     missing = r"bare: the set has no contexts\.jsonl, which a judge needs"

@@ -38,6 +38,9 @@ def read(fields, columns):
                                                           {"type": "text", "text": SAID}]}]}, CHAT, ASKED),
         # what follows the last message of the assistant is left out
         ({"chat": [*TURN, {"role": "user", "content": "Thanks."}]}, CHAT, ASKED),
+        # as CSV has it
+        ({"chat": json.dumps(TURN)}, CHAT, ASKED),
+        ({"chat": json.dumps(["Hello.", "Hello!", ASKED, SAID])}, CHAT, LONG.removeprefix("System: Be kind.\n\n")),
         ({"prompt": TURN[:1], "chosen": TURN[1:]}, {"context": "prompt", "output": "chosen"}, ASKED),
         ({"prompt": TURN[:1], "chosen": SAID}, {"context": "prompt", "output": "chosen"}, ASKED),
         ({"prompt": ASKED, "chosen": TURN[1:]}, {"context": "prompt", "output": "chosen"}, ASKED),
@@ -97,9 +100,20 @@ def test_another_form_is_named(value, found):
     assert str(told.value) == f"t:1: column 'chat': expected {FORMS}, found {found}"
 
 
+@pytest.mark.parametrize(
+    "cell", [SAID, json.dumps(TURN)[:-1], str(TURN), '{"role": "assistant", "content": "Yes."}']
+)
+def test_a_text_is_no_chat_where_one_column_is_context_and_output(cell):
+    """A text, JSON that a spreadsheet cut, Python's own form, and a message without its list."""
+    with pytest.raises(DataError, match="t:1: column 'chat' is the context and the output, so it"):
+        read({"chat": cell}, CHAT)
+
+
 def test_half_a_surrogate_pair_in_a_chat_is_refused():
     with pytest.raises(DataError, match="column 'chat': half a surrogate pair"):
         read({"chat": ["Hello.", "\ud800"]}, CHAT)
+    with pytest.raises(DataError, match="column 'chat': half a surrogate pair"):
+        read({"chat": json.dumps(["Hello.", "\ud800"])}, CHAT)
 
 
 def test_a_table_with_a_chat_is_told_how_it_is_read():
@@ -119,7 +133,7 @@ def test_ten_thousand_turns_are_read():
     assert is_chat(turns)
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet", "frame", "rows"])
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet", "frame", "rows"])
 def test_a_chat_has_the_scores_of_its_texts(form, tmp_path):
     turns = [
         [{"role": "user", "content": f"{ASKED} {n}"}, {"role": "assistant", "content": SAID * n}]
@@ -129,6 +143,8 @@ def test_a_chat_has_the_scores_of_its_texts(form, tmp_path):
     table = path = str(tmp_path / f"chats.{form}")
     if form == "jsonl":
         (tmp_path / "chats.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    elif form == "csv":
+        pd.DataFrame({"chat": [json.dumps(turn) for turn in turns]}).to_csv(path, index=False)
     elif form == "parquet":
         pd.DataFrame(rows).to_parquet(path)
     else:

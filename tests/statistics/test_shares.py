@@ -54,6 +54,16 @@ def test_few_contexts_that_make_most_of_the_spread_lower_the_degrees_of_freedom(
     assert interval([3, *[0] * 29], [3] * 30) == wilson(1, 30)
 
 
+def test_the_degrees_of_freedom_follow_the_kurtosis():
+    # Squared residuals of 20 contexts of 10 trials: 18 are 1 and two are 16, so 20 (18 + 2 * 16^2) / 50^2 = 4.24, and
+    # 2 * 20 / 3.24 - 1 = 11.345679. p (1 - p) / v = .25 * 200^2 / (50 * 20 / 19) = 190.
+    z, t = stats.norm.ppf(0.975), stats.t.ppf(0.975, 11.345679)
+    trials = 190 * (z / t) ** 2
+    half = (z * np.sqrt(z**2 - 1 / trials + trials) + 1) / (2 * (trials + z**2))
+    points = [*[4, 6] * 9, 1, 9]
+    assert interval(points, [10] * 20) == pytest.approx([0.5 - half, 0.5 + half], abs=1e-7)
+
+
 def test_fewer_than_two_contexts_with_trials_have_no_interval():
     points = np.array([[3.0, 0.0], [0.0, 0.0], [3.0, 1.0]])
     counts = np.array([[4.0, 0.0], [0.0, 0.0], [4.0, 1.0]])

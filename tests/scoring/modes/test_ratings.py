@@ -27,14 +27,17 @@ from refladder.integrations.trl import reward
 from refladder.methods.contract import MethodSettings
 from refladder.records import (
     IMPOSSIBLE,
+    RATINGS,
     Completion,
     Context,
     Dimension,
+    Judgment,
     LabelReading,
     Ladder,
     Revision,
     Rung,
 )
+from refladder.scoring.modes import mode_of
 from refladder.signatures import same_scale
 
 CLARITY = Dimension(name="clarity", description="Muddled to clear.")
@@ -457,6 +460,32 @@ def test_the_beginning_of_a_long_answer_is_read_once_and_the_row_says_so(answers
     assert row["clarity_note"].endswith(
         "; only the first 100,000 characters of the answer were read"
     )
+
+
+@pytest.mark.parametrize("answers", ["rating:stated", "rating:together", "anchored:stated"])
+def test_a_number_at_the_end_of_what_is_read_may_be_cut_and_is_not_read(answers):
+    """The first 100,000 characters end in "5: 95", which with the others is 100, and the answer says 95.5."""
+    end = "\n\nclarity\n1: 0\n2: 0\n3: 5\n4: 0\n5: 95"
+    long = ("word " * 20_000)[: 100_000 - len(end)] + end + ".5"
+    said = {text_of(3.0, "t0"): long, text_of(2.0, "t1"): long[5:]}
+    judge = Rater(lambda prompt: said.get(prompt.slots["target"]))
+    cut, whole = scored(judge, answers, rows=rows_of(3.0, 2.0))
+    assert cut["clarity_score"] is None
+    # 3 * 5 / 100.5 + 5 * 95.5 / 100.5
+    assert whole["clarity_score"] == pytest.approx(4.900498, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("more", "right"), [(1e-12, 0.5), (-1e-12, 0.5), (1e-6, 1.0), (-1e-6, 0.0)]
+)
+def test_the_judge_check_takes_ratings_that_differ_by_rounding_as_equal(more, right):
+    def rated(top):
+        logprobs = tuple(map(math.log, (0.2, 0.2, 0.2, 0.2 - top, 0.2 + top)))
+        ids = {"context_id": "a", "dimension": "clarity", "subject": "rung:1", "against": None}
+        texts = {"key": "0", "recipe": "0"}
+        return Judgment(**ids, **texts, outcomes=RATINGS, logprobs=logprobs, mass=1.0)
+
+    assert mode_of("rating").check_answers([rated(more), rated(0)], 5).tolist() == [[right]]
 
 
 @pytest.mark.parametrize(("number", "tokens"), [(2, 300), (12, 480)])
