@@ -50,7 +50,7 @@ def chat_in(where: str, column: str, cell: Any) -> Any:
         if isinstance(chat := parse_json(cell, ""), list):
             return chat
     raise DataError(
-        f"{where}: column {column!r} is the context and the output, so it must be a chat, and a text is there: {cell!r:.60}; "
+        f"{where}: column {column!r} is the context and the output, so it must be a chat, found the text {cell!r:.60}; "
         "correct the JSON of the chat, or name a column of each"
     )
 
