@@ -251,7 +251,8 @@ def good_files(folder):
 
 def _good_ratings(folder):
     """Files of rating modes, of two judges, logs of other tools and chats."""
-    (folder / "replies.csv").write_text("".join((EXAMPLES / "replies.csv").open().readlines()[:4]))
+    lines = (EXAMPLES / "replies.csv").read_text().splitlines(keepends=True)
+    (folder / "replies.csv").write_text("".join(lines[:4]))
     shutil.copytree(EXAMPLES / "replies-answers", folder / "replies-answers")
     (folder / "members").mkdir()
     table = f"score {{f}}/replies.csv {ASKED} {REPLY} --no-store"
