@@ -481,8 +481,6 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=RESAMPLES)
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
-    # Each draw of labels without a cut-off would say so.
-    logging.disable(logging.WARNING)
     every = {}
     for sample, dimension, file in stays.SAMPLES:
         people = stays.people_of(sample, dimension, given.data / file)
@@ -516,4 +514,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # Each draw of labels without a cut-off would say so. Not in `main`, which a test calls.
+    logging.disable(logging.WARNING)
     main()
