@@ -1,5 +1,4 @@
 // Blind rating: a random pair or a single text of the pool. The key is not read here.
-
 import { isServed, loadPool, run } from "./data.js";
 import { count, empty, field, h, problem, select } from "./dom.js";
 import { add, isPair, remove } from "./ratings.js";
@@ -15,8 +14,7 @@ function shuffle(list) {
   return list;
 }
 
-// Everything this person may still rate, in a random order; a pair is as likely either way round. A copy of a text is
-// rated with the first.
+// What this person may still rate, shuffled; a pair is as likely either way round. A copy is rated with the first.
 function remaining() {
   const { pool } = run;
   const copies = new Set(pool.copies);
