@@ -17,7 +17,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 import refladder
-from refladder.comparison.decisions import deciding_cutoffs
+from refladder.comparison.decisions import changed_share
 
 READINGS = Path(__file__).parents[1] / "readings"
 
@@ -48,9 +48,7 @@ def main() -> None:
     print("|---|--:|--:|--:|--:|")
     for name, before in scores.items():
         shift = (now.mean() - before.mean()) / np.sqrt((now.var(ddof=1) + before.var(ddof=1)) / 2)
-        changed = np.mean(
-            [np.mean((now >= cut) != (before >= cut)) for cut in deciding_cutoffs(before)]
-        )
+        changed = changed_share(now, before)
         print(
             f"| {name} | {len(now)} | {shift:.2f} | {spearmanr(before, now).statistic:.2f} | {changed:.2f} |"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import importlib.metadata
 import importlib.util
 import io
 import logging
@@ -215,7 +216,7 @@ def open_model(
         common |= settings
     else:
         common["revision"] = revision
-    with _explained(name):
+    with _explained(name, source):
         config = transformers.AutoConfig.from_pretrained(source, **common)
         tokenizer = transformers.AutoTokenizer.from_pretrained(source, **common)
     if "gguf_file" in common and tokenizer.chat_template is None:
@@ -272,7 +273,9 @@ def _generator(transformers: Any, config: Any) -> str:
 
 
 def _unpacked(digest: str) -> Path:
-    return cache_folder() / "gguf" / digest
+    """Return the folder of an unpacked GGUF file; another version of transformers may unpack it in another way."""
+    version = importlib.metadata.version("transformers")
+    return cache_folder() / "gguf" / f"{digest}-transformers-{version}"
 
 
 def _gguf_source(file: Path, digest: str) -> tuple[str, dict[str, str]]:
@@ -285,7 +288,7 @@ def _gguf_source(file: Path, digest: str) -> tuple[str, dict[str, str]]:
 
 
 def _keep_unpacked(name: _Named, model: Any, tokenizer: Any, unpacked: Path) -> None:
-    """Keep the model of a GGUF file as a folder in the cache: to open that takes a third of the time.
+    """Keep the model of a GGUF file as a folder in the cache, which opens without unpacking.
 
     Weights that were rounded to a shorter format are not kept, as another run may want all of their digits.
     """
@@ -303,8 +306,8 @@ def _keep_unpacked(name: _Named, model: Any, tokenizer: Any, unpacked: Path) -> 
             # Another command may have made it meanwhile.
             if not unpacked.exists():
                 whole.rename(unpacked)
-    except OSError as error:
-        log.info("%s: not kept unpacked: %s", name, error)
+    except Exception as error:  # noqa: BLE001  libraries raise errors of every type, and the model is open all the same
+        log.warning("%s: not kept unpacked in %s: %s", name, unpacked.parent, error)
         return
     log.warning(
         "%s: unpacked once into %s (%.1f GB), which later commands open", name, unpacked, size / 1e9
@@ -326,7 +329,7 @@ def _load(name: _Named, kind: str, device: Any, source: str, **settings: Any) ->
         if "gguf_file" in settings and not bars:
             # The reader of GGUF files always draws a bar.
             stack.enter_context(redirect_stderr(io.StringIO()))
-        stack.enter_context(_explained(name))
+        stack.enter_context(_explained(name, source))
         model, loading = getattr(transformers, kind).from_pretrained(
             source,
             use_safetensors=True,
@@ -382,13 +385,20 @@ def _generation_settings(name: _Named, revision: str | None) -> Any:
 
 
 @contextmanager
-def _explained(name: _Named) -> Iterator[None]:
-    """Turn any error while reading a model into one sentence: its libraries raise errors of every type."""
+def _explained(name: _Named, source: str = "") -> Iterator[None]:
+    """Turn any error while reading a model into one sentence: its libraries raise errors of every type.
+
+    `source` is what is read, if that is another place than the name says.
+    """
     try:
         yield
     except Exception as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         first = (lines[0] if lines else type(error).__name__).rstrip(".")
+        if name.is_gguf and source not in {"", name.source}:
+            raise BackendUnavailableError(
+                f"{name}: its unpacked copy {source} is damaged ({first}); delete this folder, and it is unpacked again"
+            ) from error
         reason = _common_reason(name, error, first) or _of_its_place(name, first)
         raise BackendUnavailableError(f"{name}: {reason}") from error
 

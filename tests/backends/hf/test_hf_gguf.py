@@ -87,6 +87,34 @@ def test_a_gguf_file_is_unpacked_once(write, prompts, monkeypatch, tmp_path, cap
     # A file with other contents is another model.
     connect(f"hf:{write('once.gguf', scale=2.0)}").load()
     assert len(list(kept.parent.iterdir())) == 2
+    for name in ("model.safetensors", "config.json"):
+        (kept / name).unlink()
+        with pytest.raises(BackendUnavailableError, match=f"copy {kept} is damaged .* delete this"):
+            connect(f"hf:{path}").load()
+
+
+def test_a_gguf_file_that_cannot_be_kept_unpacked_is_open_all_the_same(
+    write, prompts, monkeypatch, tmp_path, caplog
+):
+    import transformers
+
+    def full(*_, **__):
+        raise RuntimeError("No space left on device")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(transformers.PreTrainedModel, "save_pretrained", full)
+    path = write("full.gguf")
+    [reading] = connect(f"hf:{path}").read_labels(prompts[:1], LABELS)
+    assert reading.logprobs is not None
+    kept = tmp_path / "refladder" / "gguf"
+    assert f"full.gguf: not kept unpacked in {kept}: No space left on device" in caplog.text
+    assert list(kept.iterdir()) == []
+
+
+def test_a_gguf_file_in_another_format_is_not_kept(write, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    connect(f"hf:{write('short.gguf')}", dtype="bfloat16").load()
+    assert not (tmp_path / "refladder" / "gguf").exists()
 
 
 def test_a_gguf_file_has_no_sampling_of_its_own(write):
